@@ -37,7 +37,7 @@ struct autograph_static {
     autograph_table table;
     autograph_outs *outs;
     autograph_dynamic *dynamics;
-    uint32_t unreplayed;           /* captures since the last replay */
+    uint32_t unreplayed;           /* captures since a graph was replayed for the first time */
     uint64_t seen[AUTOGRAPH_SEEN]; /* hashes of calls that were not captured */
     uint32_t n_seen;
 };
@@ -65,6 +65,7 @@ struct autograph_entry {
     autograph_memory **temp; /* n_temp, of the graph */
     uint32_t n_temp;
     autograph_entry *newer, *older; /* while it has a graph */
+    bool replayed;                  /* it has been, since it was captured */
     bool invalid;                   /* its graph was captured against what has changed */
     char *inconsistent;             /* why it runs eagerly for good, or NULL */
 };

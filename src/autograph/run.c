@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-/* Captures in a row that nobody replayed, after which a form must come twice. */
+/* Captures in a row none of which was replayed, after which a form must come twice. */
 enum { PATIENCE = 32 };
 
 bool autograph_rounds(const rp_autograph *a) {
@@ -120,7 +120,8 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
         return st;
     }
     autograph_entry_use(&a->graphs, e);
-    e->of->of->unreplayed = 0;
+    if (!e->replayed) e->of->of->unreplayed = 0; /* one that is hot says nothing of the others */
+    e->replayed = true;
     a->replays++;
     *out = o;
     return RP_OK;

@@ -80,6 +80,32 @@ static void random_sizes_within_a_budget(void **state) {
     bench_close(&b);
 }
 
+/* Forms that never come again stop being captured, although one between them comes each time. */
+static void a_hot_form_does_not_speak_for_others(void **state) {
+    static float x[MOST];
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+    for (int64_t n = 2; n <= MOST; n++) {
+        rp_value hot = floats(x, 1), in = floats(x, n);
+        rp_output *y = run_items(f, &hot, 1);
+        assert_int_equal(rp_output_ran(y), n > 2 ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        rp_output_free(y);
+        rp_output_free(run_items(f, &in, 1));
+    }
+    rp_autograph_info info = bench_info(&b);
+    assert_true(info.captures < 40 && info.eager > MOST - 40);
+    rp_value again = floats(x, MOST); /* the second time */
+    rp_output *y = run_items(f, &again, 1);
+    assert_int_equal(rp_output_ran(y), RP_RAN_CAPTURE);
+    rp_output_free(y);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* By bytes, under each policy, with forms that are captured each and forms on a ladder: the limit holds after every call, graphs
  * are replayed to the end, and of outputs that are still held the last ones are as they were. */
 static void bytes_stay_within_a_budget(void **state) {
@@ -331,6 +357,7 @@ int main(void) {
     static char cpu[] = "cpu";
     const struct CMUnitTest tests[] = {
         {"bytes_stay_within_a_budget", bytes_stay_within_a_budget, NULL, NULL, cpu},
+        cmocka_unit_test(a_hot_form_does_not_speak_for_others),
         cmocka_unit_test(random_sizes_settle),
         cmocka_unit_test(random_sizes_within_a_budget),
         cmocka_unit_test(a_thousand_managers),
