@@ -2,8 +2,8 @@
  *
  * A layer's q, k and v are one group, and what turns q and k and stores k and v is the group behind it, which reads nothing but them, angles and slots. Here
  * that group becomes the epilogue: a product's element comes with its neighbour, so that turning the two needs no memory between. The arithmetic is that of the
- * nodes, operation by operation, so that the bits do not depend on it. Heads that are turned in halves, angles that are gathered by the same group (the first
- * layer's) and other types of cache stay a kernel of their own. */
+ * nodes, operation by operation, so that the bits do not depend on it. Angles that the same group gathers (the first layer's) are read from the table, and where other
+ * layers want them the elements of one head leave them in memory. Heads that are turned in halves and other types of cache stay a kernel of their own. */
 #include "lower/rotary.h"
 
 #include <inttypes.h>
@@ -71,7 +71,18 @@ static bool is_half(const finder *f, ir_ref r, int64_t which, ir_ref *out) {
     return true;
 }
 
-/* An angle's leaf [rows, half] as [rows, 1, half, 1]. */
+/* Rows of a table of angles [positions, half], by an input of 32 bits: rk_row_of. */
+static bool is_gathered(const finder *f, ir_ref r) {
+    const ir_node *n = node(f, r);
+    if (n->op != IR_gather || !is_next(f, r) || n->shape.rank != 2 ||
+        n->shape.dim[0] != f->gr->rows)
+        return false;
+    const ir_node *table = node(f, n->in[0]), *at = node(f, n->in[1]);
+    return table->op == IR_param && table->shape.rank == 2 && at->op == IR_input &&
+           at->shape.rank == 1 && at->dtype == RP_DTYPE_I32;
+}
+
+/* Angles [rows, half], a leaf or gathered, as [rows, 1, half, 1]. */
 static bool is_angle(const finder *f, ir_ref r, int64_t half, ir_ref *out) {
     const ir_node *n = node(f, r);
     if (n->op != IR_reshape || n->shape.rank != 4 || n->shape.dim[0] != f->gr->rows ||
@@ -79,7 +90,8 @@ static bool is_angle(const finder *f, ir_ref r, int64_t half, ir_ref *out) {
         !is_size(f, n->shape.dim[3], 1))
         return false;
     *out = n->in[0];
-    return node(f, *out)->op == IR_input && node(f, *out)->dtype == RP_DTYPE_F32;
+    return (node(f, *out)->op == IR_input || is_gathered(f, *out)) &&
+           node(f, *out)->dtype == RP_DTYPE_F32;
 }
 
 /* r = element `which` of product *mat times an angle, in either order. */
@@ -127,7 +139,7 @@ static bool enter(finder *f, const lower_rotary *r, uint32_t n_nodes) {
 static bool is_store(finder *f, ir_ref r) {
     const ir_node *n = node(f, r), *cache = node(f, n->in[0]);
     const ir_ref x = through_reshapes(f, n->in[1]);
-    lower_rotary found = {x, IR_NONE, IR_NONE, 0, IR_NONE, r};
+    lower_rotary found = {.mat = x, .cos = IR_NONE, .sin = IR_NONE, .to = IR_NONE};
     const bool turned = is_turned(f, x, &found);
     found.store = r;
     found.to = IR_NONE;
@@ -140,19 +152,33 @@ static bool is_store(finder *f, ir_ref r) {
     return enter(f, &found, 1 + (turned ? TURN_NODES : 0));
 }
 
+/* Enters gathered angles: the first product that is turned by them leaves them in memory where they are stored. */
+static void enter_angles(finder *f, ir_ref r) {
+    for (uint32_t i = 0; i < f->gr->n_segs; i++) {
+        lower_rotary *of = &f->of[i];
+        if (of->mat == IR_NONE || (of->cos != r && of->sin != r)) continue;
+        of->keeps_cos = of->keeps_cos || (of->cos == r && f->L->f->stored[r]);
+        of->keeps_sin = of->keeps_sin || (of->sin == r && f->L->f->stored[r]);
+        f->n_nodes++;
+        return;
+    }
+}
+
 static bool find_ends(finder *f) {
     for (uint32_t i = 0; i < f->next->n_nodes; i++) {
         const ir_ref r = f->next->nodes[i];
         lower_rotary found;
         if (node(f, r)->op == IR_kv_store) {
             if (!is_store(f, r)) return false;
-        } else if (f->L->f->stored[r]) {
+        } else if (f->L->f->stored[r] && !is_gathered(f, r)) {
             if (!is_turned(f, r, &found)) return false;
             found.to = r;
             found.store = IR_NONE;
             if (!enter(f, &found, TURN_NODES)) return false;
         }
     }
+    for (uint32_t i = 0; i < f->next->n_nodes; i++)
+        if (is_gathered(f, f->next->nodes[i])) enter_angles(f, f->next->nodes[i]);
     return f->n_nodes == f->next->n_nodes;
 }
 
@@ -210,19 +236,37 @@ static uint32_t leaf_slot(lowerer *L, ir_ref r) {
     return lower_arg_slot(L, L->where[r]);
 }
 
+/* asked[i]: the angle of pair `turn` of a head. */
+static void put_angle(lowerer *L, const lower_rotary *r, ir_ref angle, int i) {
+    base_buf *b = &L->source;
+    const ir_node *n = ir_node_at(L->g, angle);
+    const bool gathered = n->op == IR_gather;
+    base_buf_printf(b, "    asked[%d] = ((const float *)arg[%u])[", i,
+                    leaf_slot(L, gathered ? n->in[0] : angle));
+    if (gathered) {
+        const ir_dim size = ir_node_at(L->g, n->in[0])->shape.dim[0];
+        base_buf_printf(b, "rk_row_of((const rp_i32 *)arg[%u], row, ", leaf_slot(L, n->in[1]));
+        ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), size), "dim",
+                       b);
+        base_buf_putc(b, ')');
+    } else {
+        base_buf_puts(b, "row");
+    }
+    base_buf_printf(b, " * %" PRId64 " + turn];\n", r->half);
+}
+
 static void put_ask(lowerer *L, const lower_rotary *r, const char *frag) {
     base_buf *b = &L->source;
     base_buf_printf(b,
-                    "RP_INLINE void %s_ask(char *const *arg, const long long *, long long row, "
-                    "long long column, float *asked)\n{\n    (void)column;\n",
+                    "RP_INLINE void %s_ask(char *const *arg, const long long *dim, long long row, "
+                    "long long column, float *asked)\n{\n    (void)dim, (void)column;\n",
                     frag);
-    if (r->cos != IR_NONE)
-        base_buf_printf(b,
-                        "    const long long angle = row * %" PRId64
-                        " + (rp_u32)column / 2 %% %" PRId64
-                        "u;\n    asked[0] = ((const float *)arg[%u])[angle];\n"
-                        "    asked[1] = ((const float *)arg[%u])[angle];\n",
-                        r->half, r->half, leaf_slot(L, r->cos), leaf_slot(L, r->sin));
+    if (r->cos != IR_NONE) {
+        base_buf_printf(b, "    const rp_u32 turn = (rp_u32)column / 2 %% %" PRId64 "u;\n",
+                        r->half);
+        put_angle(L, r, r->cos, 0);
+        put_angle(L, r, r->sin, 1);
+    }
     if (r->store != IR_NONE)
         base_buf_printf(b, "    asked[2] = rp_from_bits(((const rp_u32 *)arg[%u])[row]);\n",
                         leaf_slot(L, ir_node_at(L->g, r->store)->in[2]));
@@ -265,6 +309,21 @@ static rp_status put_place(lowerer *L, const lower_rotary *r, const char *frag, 
     return RP_OK;
 }
 
+/* The elements of the first head, of each pair the first, leave the row's angles in memory. */
+static rp_status put_kept(lowerer *L, const lower_rotary *r) {
+    const ir_ref angle[] = {r->keeps_cos ? r->cos : IR_NONE, r->keeps_sin ? r->sin : IR_NONE};
+    lower_ref at;
+    for (int i = 0; i < 2; i++) {
+        if (angle[i] == IR_NONE) continue;
+        RP_TRY(lower_memory(L, angle[i], &at));
+        base_buf_printf(&L->source,
+                        "    if (column < %" PRId64 " && column %% 2 == 0) ((float *)arg[%u])[row "
+                        "* %" PRId64 " + column / 2] = asked[%d];\n",
+                        2 * r->half, lower_arg_slot(L, at), r->half, i);
+    }
+    return RP_OK;
+}
+
 /* FRAG_put, of an element and its neighbour, and FRAG_put_pair, of both. */
 rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns) {
     static const char *const head =
@@ -280,8 +339,10 @@ rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag,
                             : "    const float v = s[0];\n");
     base_buf_printf(b,
                     "    %s *const to = %s_at(arg, row, column, asked);\n"
-                    "    if (to) *to = %s(v);\n}\n",
+                    "    if (to) *to = %s(v);\n",
                     stored ? "rp_u16" : "float", frag, stored ? "rp_f32_to_bf16" : "");
+    RP_TRY(put_kept(L, r));
+    base_buf_puts(b, "}\n");
     base_buf_printf(b, head, frag, "_pair");
     base_buf_puts(
         b, turned ? "    const float a = s[0] * asked[0] - s[1] * asked[1], c = s[1] * asked[0] + "
@@ -289,8 +350,10 @@ rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag,
                   : "    const float a = s[0], c = s[1];\n");
     base_buf_printf(b,
                     "    %s *const to = %s_at(arg, row, column, asked);\n"
-                    "    if (to) rk_put_pair(to, a, c);\n}\n",
+                    "    if (to) rk_put_pair(to, a, c);\n",
                     stored ? "rp_u16" : "float", frag);
+    RP_TRY(put_kept(L, r));
+    base_buf_puts(b, "}\n");
     return base_buf_status(b, L->err);
 }
 

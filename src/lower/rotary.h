@@ -7,10 +7,11 @@
 /* What follows product `mat`, whose neighbouring columns 2 i and 2 i + 1 are turned together where it is turned at all. */
 typedef struct lower_rotary {
     ir_ref mat;
-    ir_ref cos, sin; /* [rows, half]; IR_NONE: not turned */
-    int64_t half;    /* pairs of a head */
-    ir_ref to;       /* the turned value that is stored; IR_NONE */
-    ir_ref store;    /* kv_store; IR_NONE */
+    ir_ref cos, sin;           /* [rows, half], inputs or gathered; IR_NONE: not turned */
+    bool keeps_cos, keeps_sin; /* which are gathered and stored, by this product's elements */
+    int64_t half;              /* pairs of a head */
+    ir_ref to;                 /* the turned value that is stored; IR_NONE */
+    ir_ref store;              /* kv_store; IR_NONE */
 } lower_rotary;
 
 #define LOWER_ROTARY_ASKED 3 /* floats that an element asks for */

@@ -140,41 +140,55 @@ static void epilogues_get_their_sums(void **state) {
     }
 }
 
-/* Heads that are turned and stored, of one tile and a half together; and packed blocks, which rows are made of. */
+/* Heads that are turned and stored, of one tile and a half together, by angles that are inputs or gathered and returned; and packed blocks, which rows are
+ * made of. */
+static void check_columns(int rows, bool gathers) {
+    static const char *const angles[][3] = {
+        {"%cos: f32[T,8], %sin: f32[T,8]", "", ""},
+        {"%i: i32[T], %j: i32[T]",
+         "  %tc = param @cos : f32[9,8]\n  %ts = param @sin : f32[7,8]\n"
+         "  %cos = gather %tc, %i\n  %sin = gather %ts, %j\n",
+         ", %cos, %sin"}};
+    const char *const *of = angles[gathers];
+    char text[1800];
+    (void)snprintf(
+        text, sizeof text,
+        "graph @g(%%x: bf16[T,64], %s, %%s: i32[T], %%e: bf16[T,64]) where T in [%d,%d] {\n"
+        "  %%k = param @k : bf16[48,64]\n  %%v = param @v : bf16[48,64]\n"
+        "  %%w = param @w : bf16[64,64]\n%s"
+        "  %%ks = state @ks : bf16[16,3,16,16]\n  %%vs = state @vs : bf16[16,3,16,16]\n"
+        "  %%0 = matmul %%x, %%k {trans_b=true}\n  %%1 = matmul %%x, %%v {trans_b=true}\n"
+        "  %%p = reshape %%0 {shape=[T,3,8,2]}\n"
+        "  %%c = reshape %%cos {shape=[T,1,8,1]}\n  %%d = reshape %%sin {shape=[T,1,8,1]}\n"
+        "  %%a = slice %%p {axis=3, start=0, stop=1}\n"
+        "  %%b = slice %%p {axis=3, start=1, stop=2}\n"
+        "  %%2 = mul %%a, %%c\n  %%3 = mul %%b, %%d\n  %%4 = sub %%2, %%3\n"
+        "  %%5 = mul %%b, %%c\n  %%6 = mul %%a, %%d\n  %%7 = add %%5, %%6\n"
+        "  %%8 = concat %%4, %%7 {axis=3}\n  %%9 = reshape %%8 {shape=[T,48]}\n"
+        "  %%10 = kv_store %%ks, %%9, %%s\n  %%11 = kv_store %%vs, %%1, %%s\n"
+        "  %%12 = matmul %%e, %%w {trans_b=true}\n  %%13 = quantize %%12 {dtype=i16b32}\n"
+        "  %%14 = dequant %%13\n  ret %%10, %%11, %%14%s }\n",
+        of[0], rows, rows, of[1], of[2]);
+    both b = both_of(text, SEED);
+    ir_value *in = b.l.leaf[IR_LEAF_INPUT];
+    for (int j = 0; j < rows; j++) in[3].data[j] = 2 * j % 255;
+    for (int j = 0; gathers && j < rows; j++)
+        in[1].data[j] = j % 13 - 2; /* also beyond the table */
+    for (int j = 0; gathers && j < rows; j++) in[2].data[j] = (3 * j + 1) % 11 - 1;
+    plan_run fused = run(&b, both_on_gpu(true, false), "columns"), apart = run_apart(&b, "columns");
+    check_same(&b, &fused, &apart, "columns", "with fusion and without");
+    plan_run_done(&fused);
+    plan_run_done(&apart);
+    both_done(&b);
+}
+
 static void columns_end_where_the_matrix_does(void **state) {
-    static const int rows[] = {1, 40, 130};
+    static const int rows[] = {1, 6, 40, 130};
     (void)state;
     NEEDS_GPU();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[1600];
-        (void)snprintf(
-            text, sizeof text,
-            "graph @g(%%x: bf16[T,64], %%cos: f32[T,8], %%sin: f32[T,8], %%s: i32[T], %%e: "
-            "bf16[T,64]) "
-            "where T in [%d,%d] {\n"
-            "  %%k = param @k : bf16[48,64]\n  %%v = param @v : bf16[48,64]\n"
-            "  %%w = param @w : bf16[64,64]\n"
-            "  %%ks = state @ks : bf16[16,3,16,16]\n  %%vs = state @vs : bf16[16,3,16,16]\n"
-            "  %%0 = matmul %%x, %%k {trans_b=true}\n  %%1 = matmul %%x, %%v {trans_b=true}\n"
-            "  %%p = reshape %%0 {shape=[T,3,8,2]}\n"
-            "  %%c = reshape %%cos {shape=[T,1,8,1]}\n  %%d = reshape %%sin {shape=[T,1,8,1]}\n"
-            "  %%a = slice %%p {axis=3, start=0, stop=1}\n"
-            "  %%b = slice %%p {axis=3, start=1, stop=2}\n"
-            "  %%2 = mul %%a, %%c\n  %%3 = mul %%b, %%d\n  %%4 = sub %%2, %%3\n"
-            "  %%5 = mul %%b, %%c\n  %%6 = mul %%a, %%d\n  %%7 = add %%5, %%6\n"
-            "  %%8 = concat %%4, %%7 {axis=3}\n  %%9 = reshape %%8 {shape=[T,48]}\n"
-            "  %%10 = kv_store %%ks, %%9, %%s\n  %%11 = kv_store %%vs, %%1, %%s\n"
-            "  %%12 = matmul %%e, %%w {trans_b=true}\n  %%13 = quantize %%12 {dtype=i16b32}\n"
-            "  %%14 = dequant %%13\n  ret %%10, %%11, %%14 }\n",
-            rows[i], rows[i]);
-        both b = both_of(text, SEED);
-        for (int j = 0; j < rows[i]; j++) b.l.leaf[IR_LEAF_INPUT][3].data[j] = 2 * j % 255;
-        plan_run fused = run(&b, both_on_gpu(true, false), "columns"),
-                 apart = run_apart(&b, "columns");
-        check_same(&b, &fused, &apart, "columns", "with fusion and without");
-        plan_run_done(&fused);
-        plan_run_done(&apart);
-        both_done(&b);
+        check_columns(rows[i], false);
+        check_columns(rows[i], true);
     }
 }
 

@@ -1,8 +1,9 @@
-/* Products on tensor cores: every column of every matrix is of one job, and no job has none. */
+/* Products on tensor cores: every column of every matrix is of one job, and no job has none; what follows a product is its kernel's. */
 #include "support/check.h"
 
 #include "gen/pack.h"
 #include "lower/tensor_group.h"
+#include "pass/pipeline.h"
 
 /* Columns of a part dealt to jobs one after the other, as a block takes them. */
 static int64_t jobs_of(int64_t columns, int64_t each) {
@@ -42,7 +43,45 @@ static void jobs_hold_every_column(void **state) {
             }
 }
 
+/* Kernels of a row of heads that are turned by angles, which are gathered in the same group by an input of that type, and stored. */
+static uint32_t kernels_of_turned_heads(const char *type) {
+    static const char text[] =
+        "graph @g(%%x: bf16[T,64], %%i: %s[T], %%s: i32[T]) where T in [1,1], P in [1,64] {\n"
+        "  %%w = param @w : bf16[48,64]\n  %%ks = state @ks : bf16[16,3,16,16]\n"
+        "  %%tc = param @cos : f32[P,8]\n  %%ts = param @sin : f32[P,8]\n"
+        "  %%cos = gather %%tc, %%i\n  %%sin = gather %%ts, %%i\n"
+        "  %%0 = matmul %%x, %%w {trans_b=true}\n  %%p = reshape %%0 {shape=[T,3,8,2]}\n"
+        "  %%c = reshape %%cos {shape=[T,1,8,1]}\n  %%d = reshape %%sin {shape=[T,1,8,1]}\n"
+        "  %%a = slice %%p {axis=3, start=0, stop=1}\n  %%b = slice %%p {axis=3, start=1, stop=2}\n"
+        "  %%2 = mul %%a, %%c\n  %%3 = mul %%b, %%d\n  %%4 = sub %%2, %%3\n"
+        "  %%5 = mul %%b, %%c\n  %%6 = mul %%a, %%d\n  %%7 = add %%5, %%6\n"
+        "  %%8 = concat %%4, %%7 {axis=3}\n  %%9 = reshape %%8 {shape=[T,48]}\n"
+        "  %%10 = kv_store %%ks, %%9, %%s\n  ret %%10, %%cos, %%sin }\n";
+    char graph[sizeof text];
+    lower_options o = {.target = GEN_CUDA};
+    lower_piece p;
+    rp_error err = {0};
+    ir_graph *g, *opt;
+    (void)snprintf(graph, sizeof graph, text, type);
+    CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
+    CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
+    CHECK_OK(lower_graph(opt, &o, &p, &err), &err);
+    const uint32_t n = p.n_launches;
+    lower_done(&p);
+    ir_graph_free(opt);
+    ir_graph_free(g);
+    return n;
+}
+
+static void angles_are_gathered_by_the_product(void **state) {
+    (void)state;
+    assert_int_equal(kernels_of_turned_heads("i32"), 1);
+    assert_int_not_equal(kernels_of_turned_heads("i64"),
+                         1); /* read as 32 bits, each second place would be 0 */
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
+                                       cmocka_unit_test(angles_are_gathered_by_the_product)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

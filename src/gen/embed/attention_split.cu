@@ -58,6 +58,7 @@ struct rk_attn_split {
         joins = (2 * owned + N - 1) / N /* pairs of outputs of a thread */
     };
     static_assert(TEAM == 1 || (TEAM == cells && WARPS % TEAM == 0), "a warp of a team takes a cell");
+    static_assert(owned * BLOCKS == fours, "a block expects what it owns");
     typedef rk_few<float, 2> two;
     typedef rk_few<float, 4> four;
 

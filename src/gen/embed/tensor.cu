@@ -206,6 +206,13 @@ struct rk_by_rows : rk_far {
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
 };
+/* Which of n rows of a table is wanted: as gather clamps it. */
+RP_INLINE long long rk_row_of(const rp_i32 *at, long long i, long long n)
+{
+    const long long row = at[i] < n ? at[i] : n - 1;
+    return row > 0 ? row : 0;
+}
+
 /* In whose scope a sigmoid of |x| < 80 has fewer steps, and the same bits: nothing overflows, nothing is subnormal. What is rounded to bf16 there is a result of
  * arithmetic, whose NaN is the one that a conversion gives, and is stored as it is: that rounds it. */
 struct rk_near {
