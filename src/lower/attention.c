@@ -207,7 +207,9 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
                         a->tensor ? FLASH_ROWS : EXACT_ROWS);
     base_buf_printf(b, "    const long long n = %s * A::units;\n",
                     blocks ? "rows" : "(rows + height - 1) / height");
-    if (blocks && a->tensor) put_announcement(L, a);
+    const bool hints = blocks && a->tensor, split = hints && !is_streamed(a, c);
+    if (split) base_buf_puts(b, "    A::prepare(r);\n    rp_u32 phase = 0;\n");
+    if (hints) put_announcement(L, a);
     if (is_streamed(a, c)) {
         base_buf_printf(
             b,
@@ -230,7 +232,6 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
             (double)a->record.scale);
         return;
     }
-    const bool hints = blocks && a->tensor;
     base_buf_printf(b,
                     "    rk_wait();\n"
                     "    for (long long item = blockIdx.x / blocks; item < n; item += gridDim.x / "
@@ -238,8 +239,8 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
                     "        A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const "
                     "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const "
                     "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item%s\n}\n",
-                    hints ? " {" : "", blocks ? "" : "rows, ", (double)a->record.scale,
-                    hints ? ", hint);\n        hint = A::no_guess();\n    }" : ");");
+                    split ? " {" : "", blocks ? "" : "rows, ", (double)a->record.scale,
+                    split ? ", hint, phase);\n        hint = A::no_guess();\n    }" : ");");
 }
 
 /* What the launch of a class is but for its name. Of `items`, MOST_BLOCKS for each cluster of a row, a block takes so many that all blocks have work. */

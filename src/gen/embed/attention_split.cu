@@ -65,7 +65,7 @@ struct rk_attn_split {
     struct room {
         four out[slots * BLOCKS][owned];
         float base[slots * BLOCKS][queries], sum[slots * BLOCKS][queries];
-        float top[queries], shrink[queries]; /* of the chunks so far, and what theirs before has become */
+        rp_u64 arrived; /* the barrier on which a round's results come */
         four cell[sets][held][TEAM > 1 ? fours : 1]; /* of teams */
         float cell_base[sets][held][queries], cell_sum[sets][held][queries];
     };
@@ -236,11 +236,33 @@ struct rk_attn_split {
     }
     RP_INLINE int place_of_four(int s, int k) { return ((s * 4 + k) * queries + rk_lane() / 4) * 4 + rk_lane() % 4; }
 
-    /* What block `rank` of the cluster has of p. */
+    /* x to where block `rank` of the cluster has what p is in this one. */
     template <class X>
-    RP_INLINE X *of_block(X *p, int rank)
+    RP_INLINE void give(room &r, X *p, const X &x, int rank)
     {
-        return BLOCKS > 1 ? rk_of_block(p, rank) : p;
+        if (BLOCKS > 1)
+            rk_send(p, x, &r.arrived, rank);
+        else
+            *p = x;
+    }
+    template <class ROOM, class X>
+    RP_INLINE void give(ROOM &, X *p, const X &x, int)
+    {
+        *p = x;
+    }
+
+    /* Of several blocks: before the barrier of the cluster, behind which others give. */
+    RP_INLINE void prepare(room &r)
+    {
+        if (threadIdx.x != 0) return;
+        rk_barrier_init(rk_shared(&r.arrived), 1);
+        rk_barriers_visible();
+    }
+
+    /* A block gets from all blocks what it owns of n chunks. */
+    RP_INLINE void expect(room &r, int n)
+    {
+        if (BLOCKS > 1 && threadIdx.x == 0) rk_barrier_expect(rk_shared(&r.arrived), n * (owned * 16 + queries * 8));
     }
 
     /* A chunk's result to the blocks that own its outputs. ROOM: as `room`, of any number of chunks. */
@@ -252,11 +274,11 @@ struct rk_attn_split {
 #pragma unroll
         for (int i = 0; i < v_pieces * 4; i++) {
             const int f = place_of_four(i / 4, i % 4);
-            *of_block(&r.out[at][f % owned], f / owned) = four_of(w, i / 4, i % 4);
+            give(r, &r.out[at][f % owned], four_of(w, i / 4, i % 4), f / owned);
         }
         for (int b = t; b < BLOCKS; b += 4) {
-            *of_block(&r.base[at][g], b) = w.base;
-            *of_block(&r.sum[at][g], b) = w.sum;
+            give(r, &r.base[at][g], w.base, b);
+            give(r, &r.sum[at][g], w.sum, b);
         }
     }
 
@@ -291,10 +313,10 @@ struct rk_attn_split {
                 x.one[0] = x.one[0] * old + (has ? y.one[0] * now : 0.0f);
                 x.one[1] = x.one[1] * old + (has ? y.one[1] * now : 0.0f);
             }
-            ((two *)rk_of_block(r.out[at], f / owned))[f % owned * 2 + i % 2] = x;
+            give(r, (two *)r.out[at] + (f % owned * 2 + i % 2), x, f / owned);
             for (int b = i % 8; b < BLOCKS && f < 4 * queries; b += 8) { /* 8 threads a head */
-                *rk_of_block(&r.base[at][g], b) = base;
-                *rk_of_block(&r.sum[at][g], b) = sum;
+                give(r, &r.base[at][g], base, b);
+                give(r, &r.sum[at][g], sum, b);
             }
         }
     }
@@ -352,7 +374,7 @@ struct rk_attn_split {
 
     /* The outputs of a thread: pair `at` of those that its block owns, of head g. */
     struct outputs {
-        float sum[joins], out[joins][2];
+        float top[joins], sum[joins], out[joins][2]; /* top: base of the chunks so far */
     };
 
     /* Bases of n chunks become their weights, which their sums then have in them, by a warp a head. */
@@ -383,7 +405,10 @@ struct rk_attn_split {
     RP_INLINE void clear(outputs &all)
     {
 #pragma unroll
-        for (int j = 0; j < joins; j++) all.sum[j] = all.out[j][0] = all.out[j][1] = 0.0f;
+        for (int j = 0; j < joins; j++) {
+            all.top[j] = RK_SPLIT_LEAST;
+            all.sum[j] = all.out[j][0] = all.out[j][1] = 0.0f;
+        }
     }
 
     /* Adds n chunks, which have their weights. */
@@ -404,6 +429,34 @@ struct rk_attn_split {
                 x = x + more.one[0] * weight;
                 y = y + more.one[1] * weight;
             }
+            all.sum[j] = sum;
+            all.out[j][0] = x;
+            all.out[j][1] = y;
+        }
+    }
+
+    /* Adds n chunks once they have arrived: weigh_chunks and join for outputs so few that each of their threads has all weights sooner than threads meet. */
+    RP_INLINE void take(room &r, outputs &all, int rank, int n, rp_u32 phase)
+    {
+#pragma unroll
+        for (int j = 0; j < joins; j++) {
+            const int at = (int)threadIdx.x + j * N, g = (rank * owned + at / 2) / 4 % queries;
+            if (at >= 2 * owned) continue;
+            if (BLOCKS > 1) rk_barrier_wait(rk_shared(&r.arrived), phase);
+            float top = all.top[j];
+#pragma unroll 8
+            for (int c = 0; c < n; c++) top = r.base[c][g] > top ? r.base[c][g] : top;
+            const float by = rk_power_of_two(all.top[j] - top);
+            float sum = all.sum[j] * by, x = all.out[j][0] * by, y = all.out[j][1] * by;
+#pragma unroll 8
+            for (int c = 0; c < n; c++) {
+                const float weight = rk_power_of_two(r.base[c][g] - top);
+                const two more = ((const two *)r.out[c])[at];
+                sum = sum + r.sum[c][g] * weight;
+                x = x + more.one[0] * weight;
+                y = y + more.one[1] * weight;
+            }
+            all.top[j] = top;
             all.sum[j] = sum;
             all.out[j][0] = x;
             all.out[j][1] = y;
@@ -457,9 +510,9 @@ struct rk_attn_split {
         return all;
     }
 
-    /* This block's part of an item: a row and part of the heads of a kv head. */
+    /* This block's part of an item: a row and part of the heads of a kv head. phase: of the barrier on which results come, 0 at first. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
-                   long long n_tables, rp_size width, float scale, long long item, const guess &hint)
+                   long long n_tables, rp_size width, float scale, long long item, const guess &hint, rp_u32 &phase)
     {
         const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 / TEAM * BLOCKS, step = teams * BLOCKS, round = slots * BLOCKS;
         const long long row = item / units;
@@ -499,11 +552,11 @@ struct rk_attn_split {
             walk at = {from, first + mine, step, end, found};
             if (at.has(0) && (first || !right)) at.fetch(w.k, w.v, 0);
             rk_meet<BLOCKS>();
+            expect(r, end - first);
             sweep(w, r, at, first, end - first > rank ? (end - first - rank + step - 1) / step : 0);
-            rk_arrive<BLOCKS>();
-            rk_meet<BLOCKS>();
-            weigh_chunks(r, end - first, first > 0);
-            join(r, all, rank, end - first);
+            if (BLOCKS == 1) __syncthreads();
+            take(r, all, rank, end - first, phase);
+            phase ^= 1;
         }
         finish(all, to, rank, heads);
     }

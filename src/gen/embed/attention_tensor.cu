@@ -89,9 +89,10 @@ struct rk_attn_runs {
     RP_CALL void rows(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables,
                         float *to, long long n_tables, rp_size table_width, float scale, long long row0, int count, int unit)
     {
+        rp_u32 phase = 0;
         for (int i = unit; i < count * single::units; i += units) {
             __syncthreads(); /* the row before is done with shared memory */
-            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess());
+            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess(), phase);
         }
     }
 

@@ -102,6 +102,25 @@ RP_INLINE T *rk_of_block(T *p, int rank)
     asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((rp_u64)p), "r"(rank));
     return (T *)at;
 }
+/* x, of 4, 8 or 16 bytes, to where that block has what is at p; the barrier at `bar` of that block gets its bytes. */
+template <class T>
+RP_INLINE void rk_send(T *p, const T &x, const rp_u64 *bar, int rank)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "words of one store");
+    const rp_u32 *w = (const rp_u32 *)&x;
+    rp_u32 to, of;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"((rp_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of) : "r"((rp_u32)__cvta_generic_to_shared(bar)), "r"(rank));
+    if (sizeof(T) == 4)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(w[0]), "r"(of) : "memory");
+    else if (sizeof(T) == 8)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to), "r"(w[0]), "r"(w[1 % (sizeof(T) / 4)]), "r"(of)
+                     : "memory");
+    else
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to), "r"(w[0]),
+                     "r"(w[1 % (sizeof(T) / 4)]), "r"(w[2 % (sizeof(T) / 4)]), "r"(w[3 % (sizeof(T) / 4)]), "r"(of)
+                     : "memory");
+}
 #else
 #define RK_BLOCKS(n) 1
 #define RK_CLUSTER(n)
@@ -112,6 +131,11 @@ template <class T>
 RP_INLINE T *rk_of_block(T *p, int)
 {
     return p;
+}
+template <class T>
+RP_INLINE void rk_send(T *p, const T &x, const rp_u64 *, int)
+{
+    *p = x;
 }
 #endif
 
