@@ -40,9 +40,9 @@ static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, co
     rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
-    front_made_of of = {
-        .number = f->next_number, .last = by == AS_CAN_BE, .own_size = front_has_own_size(f, a)};
+    front_made_of of = {.number = f->next_number, .last = by == AS_CAN_BE};
     atomic_init(&e->refs, 1);
+    RP_TRY_OUT(front_has_own_size(f, a, &of.own_size, err));
     if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of.writes, err));
     if (!t->recording && by == OP_BY_OP)
         RP_TRY_OUT(front_code_eager(f, t->graph, &e->result.code, err));

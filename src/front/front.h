@@ -296,8 +296,8 @@ rp_status front_shapes_take(rp_jit *f, rp_error *err) RP_MUST_USE;
 /* Where there are compile_sizes: how their entries are compiled, by measurement, but for what the configuration turns off. */
 rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved,
                             rp_error *err) RP_MUST_USE;
-/* Whether one of the sizes of a call is one of compile_sizes. */
-bool front_has_own_size(const rp_jit *f, const front_args *a);
+/* Whether what a call makes is for a size of compile_sizes: one that has differed between calls, or any of a function's first call. */
+rp_status front_has_own_size(rp_jit *f, const front_args *a, bool *out, rp_error *err) RP_MUST_USE;
 /* Whether this size is always a number, by compile_sizes. */
 bool front_has_own_code(const rp_jit *f, int64_t size);
 /* In a pass whose symbols were made. */

@@ -173,7 +173,7 @@ static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
         if (step->ready) continue;
         front_made_of of = {.number = s->number, .piece = ++s->rec->n_pieces, .last = last};
         of.writes = writes_plain(s, p);
-        of.own_size = front_has_own_size(s->f, s->a);
+        RP_TRY(front_has_own_size(s->f, s->a, &of.own_size, err));
         if (p->graph) RP_TRY(front_code_make(s->f, p->graph, &of, &step->code, err));
         if (step->code.reason) s->fell = &step->code;
         step->in = p->in;

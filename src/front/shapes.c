@@ -1,5 +1,6 @@
 /* Settings of a function's sizes: how a question about one is answered, and which sizes get code of their own. */
 #include "base/alloc.h"
+#include "base/str.h"
 #include "base/status.h"
 #include "config/config.h"
 #include "device/device.h"
@@ -52,12 +53,28 @@ rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved, rp
     return given.descend_off ? RP_OK : rp_config_set(f->tuned, descend, err);
 }
 
-bool front_has_own_size(const rp_jit *f, const front_args *a) {
-    for (uint32_t i = 0; f->n_own_sizes && i < a->n_tensors; i++)
-        for (uint32_t d = 0; d < a->tensor[i]->tensor.rank; d++)
-            if (!a->tensor[i]->state && front_has_own_code(f, a->tensor[i]->tensor.dim[d]))
-                return true;
-    return false;
+/* A mark makes a symbol of any size. */
+static bool is_listed(rp_jit *f, const char *source, const rp_value *v, uint32_t d) {
+    const front_mark *m = front_mark_of(f, source, d);
+    return front_has_own_code(f, v->tensor.dim[d]) && (!m || m->kind == FRONT_MARK_STATIC) &&
+           (f->n_entries == 0 || front_wobbled(f, source, d));
+}
+
+rp_status front_has_own_size(rp_jit *f, const front_args *a, bool *out, rp_error *err) {
+    rp_status st = RP_OK;
+    base_buf source;
+    *out = false;
+    base_buf_init(&source, 0);
+    for (uint32_t i = 0; f->n_own_sizes && i < a->n_tensors && !*out && st == RP_OK; i++) {
+        const rp_value *v = a->tensor[i];
+        source.len = 0;
+        (void)front_describe(a->word, a->at[i], &source);
+        st = base_buf_status(&source, err);
+        for (uint32_t d = 0; st == RP_OK && !v->state && d < v->tensor.rank; d++)
+            *out = *out || is_listed(f, source.data, v, d);
+    }
+    base_buf_done(&source);
+    return st;
 }
 
 bool front_has_own_code(const rp_jit *f, int64_t size) {

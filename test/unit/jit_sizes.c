@@ -109,6 +109,39 @@ static void listed_sizes_are_measured(void **state) {
     base_free(before);
 }
 
+/* Rows of 16, which is listed and never another size. */
+static rp_status call_rows(rp_jit *f, int64_t n, rp_error *err) {
+    static float x[MOST];
+    rp_output *o = NULL;
+    rp_value v = f32_of(x, 2, n, 16), args = rp_value_tuple(&v, 1);
+    rp_status st = rp_jit_run(f, &args, &o, err);
+    rp_output_free(o);
+    return st;
+}
+
+/* Its first call has one, and what has symbols is for others; a marked size is a symbol whatever it is. */
+static void what_is_for_others_is_not_measured(void **state) {
+    static const char budget[] = "REPRISE_AUTOTUNE_BUDGET";
+    (void)state;
+    char *before = getenv(budget) ? base_strdup(getenv(budget)) : NULL;
+    rp_error err = {0};
+    rp_jit *f = make(NULL, "level=2 compile_sizes=16"),
+           *marked = make(NULL, "level=2 compile_sizes=4");
+    (void)setenv(budget, "soon", 1);
+    assert_int_not_equal(call_rows(f, 2, &err), RP_OK);
+    (void)unsetenv(budget);
+    err = (rp_error){0};
+    CHECK_OK(call_rows(f, 2, &err), &err);
+    (void)setenv(budget, "soon", 1);
+    for (int64_t n = 3; n < 5; n++) CHECK_OK(call_rows(f, n, &err), &err);
+    CHECK_OK(rp_jit_mark_dynamic(marked, "L[0]", 0, 1, 64, &err), &err);
+    CHECK_OK(call_rows(marked, 4, &err), &err);
+    (void)(before ? setenv(budget, before, 1) : unsetenv(budget));
+    base_free(before);
+    rp_jit_free(marked);
+    rp_jit_free(f);
+}
+
 static void a_word_without_a_list_is_refused(void **state) {
     rp_error err = {0};
     rp_jit *f = NULL;
@@ -155,6 +188,7 @@ int main(void) {
         cmocka_unit_test(each_listed_size_has_an_entry_of_its_own),
         cmocka_unit_test(they_do_not_count_for_the_limit),
         cmocka_unit_test(listed_sizes_are_measured),
+        cmocka_unit_test(what_is_for_others_is_not_measured),
         cmocka_unit_test(a_word_without_a_list_is_refused),
         cmocka_unit_test(types_of_dynamic_shapes_act),
     };
