@@ -4,19 +4,25 @@
 
 #include "base/alloc.h"
 
-/* FILLED: bytes of a stand-in that have the pattern. Those behind are zeros, which take memory only where they are written, so that
- * a cache of many GB is not there twice. ALIGN: to which the address is as the real one. */
+/* FILLED: bytes of a capture's stand-ins that have the pattern. Those behind are zeros, which take memory only where they are written, so
+ * that a cache of many GB is not there twice. ALIGN: to which the address is as the real one. */
 enum { FILLED = 64 << 20, ALIGN = 64, LEAST = 4096 };
 
-/* The pattern: four elements, again and again. Two are signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1
- * has the same bits. Between them a very negative and a very positive number, or false: what C changes after a comparison, such as
- * a lower or upper bound, is changed in one of them. */
+/* The pattern: four elements, again and again. Integers are 1 and 0 in turns, which are no harm as an index or a length. Of others
+ * two are signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1 has the same bits. Between them a very
+ * negative and a very positive number, or false: what C changes after a comparison, such as a lower or upper bound, is changed
+ * in one of them. */
 enum { ELEMENTS = 4, MOST = 8 };
 
 typedef struct pattern {
     unsigned char bytes[ELEMENTS * MOST];
     size_t size;
 } pattern;
+
+static bool is_integer(rp_dtype t) {
+    return t == RP_DTYPE_I8 || t == RP_DTYPE_U8 || t == RP_DTYPE_I16 || t == RP_DTYPE_I32 ||
+           t == RP_DTYPE_I64;
+}
 
 static uint16_t nan_of(rp_dtype t) {
     switch (t) {
@@ -33,6 +39,10 @@ static pattern pattern_of(rp_dtype t) {
     uint16_t nan = nan_of(t);
     if (one > MOST) one = 1;
     pattern p = {.size = ELEMENTS * one};
+    if (is_integer(t)) {
+        p.bytes[0] = p.bytes[2 * one] = 1;
+        return p;
+    }
     for (size_t i = 0; i < one; i++) {
         p.bytes[i] = p.bytes[3 * one + i] = (unsigned char)(i % 2 ? nan >> 8 : nan & 0xff);
         p.bytes[one + i] = t == RP_DTYPE_BOOL ? 0 : 0xfa;
@@ -41,13 +51,9 @@ static pattern pattern_of(rp_dtype t) {
     return p;
 }
 
-static size_t filled_of(const autograph_stand *s) {
-    return s->memory && s->size > FILLED ? (size_t)FILLED : s->size;
-}
-
 static void fill(const autograph_stand *s) {
     const pattern p = pattern_of(s->dtype);
-    size_t size = filled_of(s), done = size < p.size ? size : p.size;
+    size_t size = s->filled, done = size < p.size ? size : p.size;
     memcpy(s->at, p.bytes, done);
     for (size_t n; done < size; done += n) {
         n = size - done < done ? size - done : done;
@@ -62,7 +68,7 @@ static bool repeats(const unsigned char *at, size_t from, size_t to, size_t step
 
 static bool is_untouched(const autograph_stand *s) {
     const pattern p = pattern_of(s->dtype);
-    size_t filled = filled_of(s), head = filled < p.size ? filled : p.size;
+    size_t filled = s->filled, head = filled < p.size ? filled : p.size;
     if (memcmp(s->at, p.bytes, head) != 0 || !repeats(s->at, head, filled, head)) return false;
     if (filled == s->size) return true;
     return s->at[filled] == 0 && repeats(s->at, filled + 1, s->size, 1);
@@ -81,8 +87,10 @@ static rp_status add(autograph_stands *s, autograph_stand one, rp_error *err) {
 }
 
 rp_status autograph_stand_fill(autograph_stands *s, const autograph_stand *one, rp_error *err) {
-    RP_TRY(add(s, *one, err));
-    fill(one);
+    autograph_stand is = *one;
+    is.filled = is.size;
+    RP_TRY(add(s, is, err));
+    fill(&is);
     return RP_OK;
 }
 
@@ -106,12 +114,14 @@ rp_status autograph_stand_for(autograph_stands *s, const void *real, const autog
     autograph_stand is = *one;
     RP_TRY(new_memory(s->device, is.size, &is.memory, err));
     is.at = (unsigned char *)is.memory->data + (uintptr_t)real % ALIGN;
+    is.filled = is.size < FILLED - s->filled ? is.size : FILLED - s->filled;
     rp_status st = hal_capture_mean(s->queue, is.at, is.size, real, err);
     if (st == RP_OK) st = add(s, is, err);
     if (st != RP_OK) {
         autograph_memory_unref(is.memory);
         return st;
     }
+    s->filled += is.filled;
     fill(&is);
     *out = is.at;
     return RP_OK;

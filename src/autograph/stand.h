@@ -10,7 +10,7 @@
 typedef struct autograph_stand {
     autograph_memory *memory; /* NULL: the memory itself is watched */
     unsigned char *at;
-    size_t size;
+    size_t size, filled; /* filled: bytes that have the pattern, which this room sets */
     rp_dtype dtype;
     const char *what; /* static; with number for the reason */
     uint32_t number;
@@ -21,6 +21,7 @@ typedef struct autograph_stands {
     hal_device *queue;  /* that captures */
     autograph_stand *v; /* n of cap */
     uint32_t n, cap;
+    size_t filled; /* of what stands for something else */
 } autograph_stands;
 
 /* Fills and watches what `one` has, memory that nobody needs now. */

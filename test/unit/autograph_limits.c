@@ -413,6 +413,34 @@ static void large_states_are_watched_to_their_end(void **state) {
     bench_close(&b);
 }
 
+/* A state of integers that plain C goes by: what it finds there while it is captured is a place, too. */
+static rp_status looks_up(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    static const float table[4] = {1, 2, 3, 4};
+    const int64_t at = *(const int64_t *)args->item[1].tensor.data;
+    assert_in_range(at, 0, 3);
+    (void)table[at];
+    return affine_call(user, call, args, result, err);
+}
+
+static void places_are_places_in_a_capture(void **state) {
+    int64_t at = 3;
+    bench b;
+    affine m;
+    float x = 1;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_of(&b, "f", looks_up, &m);
+    rp_value in[] = {floats(&x, 1), rp_value_tensor((rp_buffer){RP_DTYPE_I64, 1, {1}, &at})};
+    in[1].state = true;
+    rp_output *o = run_items(f, in, 2);
+    assert_int_equal(rp_output_ran(o), RP_RAN_CAPTURE);
+    rp_output_free(o);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* A failure of the function is that of the call, and nothing is learnt from it. */
 static rp_status fails_at_first(void *user, rp_call *call, const rp_value *args, rp_value *result,
                                 rp_error *err) {
@@ -653,6 +681,7 @@ int main(void) {
         {"plain_c_on_a_state_is_told (null)", plain_c_on_a_state_is_told, NULL, NULL, null},
         cmocka_unit_test(bounds_in_plain_c_are_told),
         cmocka_unit_test(large_states_are_watched_to_their_end),
+        cmocka_unit_test(places_are_places_in_a_capture),
         cmocka_unit_test(failures_and_bad_calls),
         cmocka_unit_test(bad_calls_inside_of_a_call),
         cmocka_unit_test(missing_arguments_are_told),
