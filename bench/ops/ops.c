@@ -265,12 +265,13 @@ static void answer(session *s, const char *line) {
     close_case(s);
 }
 
-/* Whether one of the settings names a compiler that is not the library's. */
+/* Whether the last backend among the settings is a compiler that is not the library's. */
 static bool names_other(char **setting, int n) {
+    static const char *const others[] = {"backend=openvino", "backend=onnxrt"};
     bool other = false;
     for (int i = 0; i < n; i++)
         if (strncmp(setting[i], "backend=", 8) == 0)
-            other = strcmp(setting[i] + 8, "inductor") != 0 && strcmp(setting[i] + 8, "eager") != 0;
+            other = strcmp(setting[i], others[0]) == 0 || strcmp(setting[i], others[1]) == 0;
     return other;
 }
 

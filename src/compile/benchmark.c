@@ -129,7 +129,7 @@ static void put_head(const writer *w, gen_isa isa, gen_cc_family family, const c
     for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
         base_buf_printf(w->out, "%s%s = %" PRId64, i ? ", " : ", where ",
                         ir_dims_symbol(t, i)->name, w->size[i]);
-    base_buf_puts(w->out, ". A GB is all that a kernel is given, each once.\n *\n *   cc -w");
+    base_buf_puts(w->out, ". GB/s: bytes of all arguments, each counted once.\n *\n *   cc -w");
     for (const char *const *f = gen_isa_flags(isa, family, NULL); *f; f++)
         base_buf_printf(w->out, " %s", *f);
     base_buf_puts(w->out,
