@@ -3,8 +3,8 @@
 # (with an argument also those of the checks). Does nothing, quickly, when all is there.
 set -eu
 packages="gcc make binutils libc6-dev libjansson-dev libpcre2-dev libxxhash-dev
-    libzstd-dev libcmocka-dev unzip ca-certificates strace bsdutils patch"
-[ $# -gt 0 ] && packages="$packages g++ clang-14 clang-format-14 clang-tidy-14 llvm-14"
+    libzstd-dev libcmocka-dev unzip ca-certificates strace bsdutils patch g++"
+[ $# -gt 0 ] && packages="$packages clang-14 clang-format-14 clang-tidy-14 llvm-14"
 command -v python3 >/dev/null || packages="$packages python3"
 command -v pip >/dev/null || command -v pip3 >/dev/null || packages="$packages python3-pip"
 
