@@ -246,16 +246,22 @@ static rp_status put_rows_of(lowerer *L, const part *p, const char *frag, const 
     return st;
 }
 
+/* Weights are packed in whole blocks of LOWER_COLUMNS, whose last unit may have no column. */
 static void put_row_choice(lowerer *L, const group *g, const char *name) {
     base_buf *b = &L->source;
     base_buf_puts(b, "    RP_INLINE void end(char *const *arg, const long long *dim, int unit, "
                      "long long row, float *acc)\n    {\n");
-    for (uint32_t i = g->n_parts; i-- > 0;)
+    for (uint32_t i = g->n_parts; i-- > 0;) {
+        const part *p = &g->parts[i];
+        base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n            ", p->first_unit);
+        if (p->units > lower_div_up(p->columns, g->columns))
+            base_buf_printf(b, "if (unit < %" PRId64 ") ",
+                            p->first_unit + lower_div_up(p->columns, g->columns));
         base_buf_printf(b,
-                        "        if (unit >= %" PRId64 ") {\n"
-                        "            %s_e%u_row(arg, dim, row, unit - %" PRId64 ", acc);\n"
+                        "%s_e%u_row(arg, dim, row, unit - %" PRId64 ", acc);\n"
                         "            return;\n        }\n",
-                        g->parts[i].first_unit, name, i, g->parts[i].first_unit);
+                        name, i, p->first_unit);
+    }
     base_buf_puts(b, "    }\n");
 }
 

@@ -192,6 +192,31 @@ static void columns_end_where_the_matrix_does(void **state) {
     }
 }
 
+/* What is stored and read again in an epilogue is done by rows of a unit, of which the last block of packed columns may have one too many. */
+static void units_end_where_the_matrix_does(void **state) {
+    static const int sizes[][2] = {{1, 16}, {5, 48}, {5, 64}, {40, 40}, {130, 48}};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int t = sizes[i][0], n = sizes[i][1];
+        char text[700], what[40];
+        (void)snprintf(what, sizeof what, "%d rows, %d columns", t, n);
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: bf16[T,288], %%r: f32[T,1]) where T in [%d,%d] {\n"
+                       "  %%g = param @g : bf16[%d,288]\n  %%u = param @u : bf16[%d,288]\n"
+                       "  %%0 = matmul %%x, %%g {trans_b=true}\n  %%1 = mul %%0, %%r\n"
+                       "  %%2 = matmul %%x, %%u {trans_b=true}\n  %%3 = sigmoid %%1\n"
+                       "  %%4 = mul %%1, %%3\n  %%5 = mul %%4, %%2\n  ret %%0, %%1, %%5 }\n",
+                       t, t, n, n);
+        both b = both_of(text, SEED);
+        plan_run fused = run(&b, both_on_gpu(true, false), what), apart = run_apart(&b, what);
+        check_same(&b, &fused, &apart, what, "with fusion and without");
+        plan_run_done(&fused);
+        plan_run_done(&apart);
+        both_done(&b);
+    }
+}
+
 /* Groups of warps in turns have a gate of fewer steps where all of some are near zero: here some are and some are not. What is behind it: in rows one after the other,
  * or in tiles for the product that reads them, of which the last columns and rows are not there. */
 static void check_gate(const char *behind) {
@@ -333,6 +358,7 @@ int main(void) {
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
         cmocka_unit_test(columns_end_where_the_matrix_does),
+        cmocka_unit_test(units_end_where_the_matrix_does),
         cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(squares_are_added_in_one_order),
