@@ -88,6 +88,12 @@ $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
 	$(Q)$(CC) -c $< -o $@
 
+# What the command alone carries.
+$(B)/gen/page.S: FORCE | $(NEEDS_SETUP)
+	@scripts/embed.sh $@ tools/page.css
+$(B)/obj/page.o: $(B)/gen/page.S tools/page.css
+	$(Q)$(CC) -c $< -o $@
+
 # For tests: every object as it is, hidden names included.
 $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/serve/%,$(CMD_SRC)))
 	@rm -f $@
@@ -106,7 +112,7 @@ $(SHARED): $(LIB_OBJ) src/api/libreprise.map
 	    -Wl,--version-script=src/api/libreprise.map $(LIB_OBJ) $(LIBS) -o $@
 
 # The command and the examples link the users' library: the public names must suffice.
-$(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
+$(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/obj/page.o $(B)/libreprise.a
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
 $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 	@mkdir -p $(@D)

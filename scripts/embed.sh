@@ -1,6 +1,6 @@
 #!/bin/sh
-# embed.sh OUT "FILES" "KEY FILES" "PACK FILES": writes an assembler file that carries FILES and the hashes of
-# KEY FILES and of PACK FILES (names and bytes). OUT is touched only when its text changes.
+# embed.sh OUT "FILES" ["KEY FILES" "PACK FILES"]: writes an assembler file that carries FILES and, where they are named, the
+# hashes of KEY FILES and of PACK FILES (names and bytes). OUT is touched only when its text changes.
 set -eu
 out=$1 files=$2
 mkdir -p "$(dirname "$out")" "$(dirname "$out")/../obj"
@@ -11,8 +11,10 @@ hash() { # NAME "FILES"
 }
 {
     printf '.section .note.GNU-stack,"",@progbits\n.section .rodata\n'
-    hash source_hash "$3"
-    hash pack_hash "${4-}"
+    if [ $# -gt 2 ]; then
+        hash source_hash "$3"
+        hash pack_hash "$4"
+    fi
     for f in $files; do
         s=rp_embed_$(basename "$f" | sed 's/[^A-Za-z0-9]/_/g')
         printf '.hidden %s\n.global %s\n.balign 16\n%s: .incbin "%s"\n.L%s_end: .byte 0\n' \

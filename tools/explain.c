@@ -7,6 +7,7 @@
 #include "tools/graph.h"
 #include "tools/html.h"
 #include "tools/input.h"
+#include "tools/page.h"
 #include "tools/stages.h"
 
 static void print_text(const json_t *o, const char *coverage, const json_t *times) {
@@ -108,7 +109,7 @@ static int write_page(const tool_args *a, const json_t *page) {
     const char *path = tool_get(a, TOOL_FLAG_HTML);
     FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     bool ok = f != NULL;
-    if (ok) tool_html_page(f, page);
+    if (ok) tool_page(f, page);
     if (ok) ok = fflush(f) == 0 && !ferror(f);
     if (f && f != stdout) ok = fclose(f) == 0 && ok;
     if (ok && strcmp(path, "-") != 0) tool_note(a, "the page is in %s", path);

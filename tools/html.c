@@ -40,6 +40,17 @@ void tool_html_element(FILE *f, const char *tag, const char *text) {
     (void)fprintf(f, "</%.*s>", (int)strcspn(tag, " "), tag);
 }
 
+void tool_html_table(FILE *f, const char *const *heads) {
+    (void)fputs("<div class=\"wide\"><table><thead><tr>", f);
+    for (; *heads; heads++)
+        tool_html_element(f, **heads == '#' ? "th class=\"n\"" : "th", *heads + (**heads == '#'));
+    (void)fputs("</tr></thead><tbody>\n", f);
+}
+
+void tool_html_table_end(FILE *f) {
+    (void)fputs("</tbody></table></div>\n", f);
+}
+
 void tool_html_count(FILE *f, double v) {
     char digits[32];
     (void)snprintf(digits, sizeof digits, "%.0f", v);

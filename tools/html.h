@@ -14,6 +14,10 @@ void tool_html_element(FILE *f, const char *tag, const char *text);
 void tool_html_count(FILE *f, double v);
 void tool_html_bytes(FILE *f, double v);
 
+/* A table with these heads, NULL at their end; one that begins with # is of numbers. */
+void tool_html_table(FILE *f, const char *const *heads);
+void tool_html_table_end(FILE *f);
+
 double tool_html_number(const json_t *o, const char *key);
 const char *tool_html_string(const json_t *o, const char *key); /* "" where there is none */
 
@@ -25,8 +29,5 @@ void tool_html_flame(FILE *f, const json_t *spans);
 void tool_html_timeline(FILE *f, const json_t *values, double top, double launches);
 /* A share of a whole, from 0 to 1, as a bar in a cell. */
 void tool_html_share(FILE *f, double share, const char *title);
-
-/* The whole page of what explain knows (page.c): {title, graphs, summary, coverage, times}; what is missing is left out. */
-void tool_html_page(FILE *f, const json_t *o);
 
 #endif
