@@ -1,7 +1,7 @@
 /* Settings of a function's sizes: how a question about one is answered, and which sizes get code of their own. */
 #include "base/alloc.h"
-#include "base/str.h"
 #include "base/status.h"
+#include "base/str.h"
 #include "config/config.h"
 #include "device/device.h"
 #include "front/front.h"
@@ -67,7 +67,7 @@ rp_status front_has_own_size(rp_jit *f, const front_args *a, bool *out, rp_error
     base_buf_init(&source, 0);
     for (uint32_t i = 0; f->n_own_sizes && i < a->n_tensors && !*out && st == RP_OK; i++) {
         const rp_value *v = a->tensor[i];
-        source.len = 0;
+        base_buf_clear(&source);
         (void)front_describe(a->word, a->at[i], &source);
         st = base_buf_status(&source, err);
         for (uint32_t d = 0; st == RP_OK && !v->state && d < v->tensor.rank; d++)
