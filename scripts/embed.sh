@@ -13,7 +13,7 @@ hash() { # NAME "FILES"
     printf '.section .note.GNU-stack,"",@progbits\n.section .rodata\n'
     if [ $# -gt 2 ]; then
         hash source_hash "$3"
-        hash pack_hash "$4"
+        hash pack_hash "${4-}"
     fi
     for f in $files; do
         s=rp_embed_$(basename "$f" | sed 's/[^A-Za-z0-9]/_/g')
