@@ -2,10 +2,16 @@
  *
  * Threads of a block are fibers (emu.c), of which one runs at a time, and blocks run one after the other, so shared
  * memory is static memory. Undefined here is what generated code may not use. */
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+/* No header: the C++ compiler would read <cmath> for longer than it compiles most kernels. */
+#define NAN __builtin_nanf("")
+#define INFINITY __builtin_inff()
+extern "C" {
+int dprintf(int, const char *, ...);
+float expf(float), exp2f(float), logf(float), log2f(float), powf(float, float), fabsf(float);
+float fmaf(float, float, float), fmaxf(float, float), fminf(float, float), sqrtf(float);
+double exp(double), exp2(double), log(double), log2(double), pow(double, double), fabs(double);
+double fma(double, double, double), fmax(double, double), fmin(double, double), sqrt(double);
+}
 
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900
@@ -38,7 +44,7 @@ extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
 
 /* asm volatile("griddepcontrol.wait;" ::: "memory") and its like, without operands. */
 static inline void emu_asm(const char *text) {
-    if (std::strstr(text, "griddepcontrol.wait")) emu->wait();
+    if (__builtin_strstr(text, "griddepcontrol.wait")) emu->wait();
 }
 #define asm
 #define volatile(...) emu_asm(#__VA_ARGS__)
@@ -75,10 +81,10 @@ static inline void __syncwarp() {
 /* All lanes write, meet, read; two sets of slots in turn, so that nobody writes over what another has still to read. */
 template <class T> static inline T emu_exchange(T v, unsigned from) {
     unsigned long long *at = emu->slot(1), bits = 0;
-    std::memcpy(&bits, &v, sizeof v);
+    __builtin_memcpy(&bits, &v, sizeof v);
     at[emu->thread.x % 32] = bits;
     emu->sync(1);
-    std::memcpy(&v, &at[from % 32], sizeof v);
+    __builtin_memcpy(&v, &at[from % 32], sizeof v);
     return v;
 }
 template <class T> static inline T __shfl_sync(unsigned, T v, int lane) {
@@ -100,7 +106,7 @@ static inline int __any_sync(unsigned, int p) {
 template <class To, class From> static inline To emu_bits(From x) {
     To y;
     static_assert(sizeof x == sizeof y, "as many bits");
-    std::memcpy(&y, &x, sizeof y);
+    __builtin_memcpy(&y, &x, sizeof y);
     return y;
 }
 static inline unsigned __float_as_uint(float x) {
@@ -119,23 +125,23 @@ static inline double __longlong_as_double(long long x) {
     return emu_bits<double>(x);
 }
 static inline float __fmaf_rn(float a, float b, float c) {
-    return std::fma(a, b, c);
+    return fmaf(a, b, c);
 }
 static inline double __fma_rn(double a, double b, double c) {
-    return std::fma(a, b, c);
+    return fma(a, b, c);
 }
 static inline double __dsqrt_rn(double x) {
-    return std::sqrt(x);
+    return sqrt(x);
 }
 static inline float __fsqrt_rn(float x) {
-    return std::sqrt(x);
+    return sqrtf(x);
 }
 
 /* As prelude.h, which is not there yet. */
 static inline float emu_f16_to_f32(unsigned short h) {
     const int e = h >> 10 & 31, m = h & 1023;
     const float x = e == 31 ? (m ? NAN : INFINITY)
-                            : std::ldexp((float)(e ? m + 1024 : m), (e ? e : 1) - 25);
+                            : __builtin_ldexpf((float)(e ? m + 1024 : m), (e ? e : 1) - 25);
     return h >> 15 ? -x : x;
 }
 #define rk_f16_to_f32 emu_f16_to_f32
@@ -149,8 +155,8 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
 static inline int emu_dp2a(int a, int b, int c, int first) {
     short x[2];
     signed char y[4];
-    std::memcpy(x, &a, 4);
-    std::memcpy(y, &b, 4);
+    __builtin_memcpy(x, &a, 4);
+    __builtin_memcpy(y, &b, 4);
     return c + x[0] * y[first] + x[1] * y[first + 1];
 }
 static inline int __dp2a_lo(int a, int b, int c) {
@@ -166,8 +172,8 @@ static inline int __dp2a_hi(int a, int b, int c) {
 #define rk_dynamic (emu->shared)
 
 static inline void emu_fail(const char *what) {
-    std::fprintf(stderr, "emulated GPU: %s\n", what);
-    std::_Exit(134);
+    dprintf(2, "emulated GPU: %s\n", what);
+    __builtin__Exit(134);
 }
 /* Addresses from EMU_STATIC / 2 on are of static shared memory, around this. */
 #define EMU_STATIC 0xc0000000u
@@ -202,7 +208,7 @@ static inline void emu_settle(emu_barrier *b) {
 }
 static inline void rk_barrier_init(unsigned at, unsigned arrivals) {
     emu_barrier b = {0, 0, (unsigned char)arrivals, (unsigned char)arrivals, 77};
-    std::memcpy(emu_shared(at, 8, 8), &b, 8);
+    __builtin_memcpy(emu_shared(at, 8, 8), &b, 8);
 }
 static inline void rk_barriers_visible() {
 }
@@ -222,7 +228,7 @@ static inline void rk_barrier_wait(unsigned at, unsigned parity) {
 static inline void rk_fetch(unsigned to, const void *from, unsigned bytes, unsigned at) {
     emu_barrier *b = emu_barrier_at(at);
     if (bytes % 16 || (unsigned long long)from % 16) emu_fail("a bulk copy that is not aligned");
-    std::memcpy(emu_shared(to, bytes, 16), from, bytes);
+    __builtin_memcpy(emu_shared(to, bytes, 16), from, bytes);
     b->bytes -= (int)bytes;
     emu_settle(b);
 }
@@ -264,7 +270,8 @@ static inline void emu_matrices(unsigned *v, unsigned at, int n, bool turned) {
     const emu_words &all = emu_share(&at, 1);
     for (int m = 0; m < n; m++) {
         unsigned short one[8][8];
-        for (int i = 0; i < 8; i++) std::memcpy(one[i], emu_shared(all[8 * m + i][0], 16, 16), 16);
+        for (int i = 0; i < 8; i++)
+            __builtin_memcpy(one[i], emu_shared(all[8 * m + i][0], 16, 16), 16);
         v[m] = turned ? one[2 * t][g] | (unsigned)one[2 * t + 1][g] << 16
                       : one[g][2 * t] | (unsigned)one[g][2 * t + 1] << 16;
     }
@@ -312,7 +319,7 @@ static inline unsigned rk_pack(float lo, float hi) {
     return emu_round(lo) | emu_round(hi) << 16;
 }
 static inline float rk_exp2(float x) {
-    return std::exp2(x);
+    return exp2f(x);
 }
 static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
@@ -332,7 +339,7 @@ static inline int rk_guess(const int *p) {
 static inline void rk_copy(unsigned to, const void *from, bool has) {
     static const char zeros[16] = {0};
     if ((unsigned long long)from % 16) emu_fail("a copy of 16 bytes that is not aligned");
-    std::memcpy(emu_shared(to, 16, 16), has ? from : zeros, 16);
+    __builtin_memcpy(emu_shared(to, 16, 16), has ? from : zeros, 16);
 }
 static inline void rk_copied() {
 }
@@ -359,7 +366,7 @@ static inline double emu_element(unsigned long long operand, unsigned row, unsig
                         : at + k / 8 * leading + row / 8 * stride + row % 8 * 16 + k % 8 * 2;
     if (swizzle) p ^= (p >> 7 & 1) << 4;
     unsigned short bits;
-    std::memcpy(&bits, emu_shared(p, 2, 2), 2);
+    __builtin_memcpy(&bits, emu_shared(p, 2, 2), 2);
     return emu_bf16(bits, 0);
 }
 template <int N> void rk_wgmma(float *d, unsigned long long a, unsigned long long b, int more) {
@@ -391,7 +398,7 @@ static inline double emu_swizzled(unsigned long long operand, unsigned k, unsign
                         : at + n / 8 * stride + n % 8 * 128 + k * 2;
     p ^= (p >> 7 & 7) << 4;
     unsigned short bits;
-    std::memcpy(&bits, emu_shared(p, 2, 2), 2);
+    __builtin_memcpy(&bits, emu_shared(p, 2, 2), 2);
     return emu_bf16(bits, 0);
 }
 /* A warp has 16 rows of a in registers, as in rk_mma. */
