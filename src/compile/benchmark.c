@@ -97,7 +97,7 @@ static bool put_arguments(writer *w, const lower_launch *l) {
         base_buf_printf(&list, "%s{%" PRId64 ", 0x%02x}", i ? ", " : "", size, (unsigned)byte);
     }
     base_buf_puts(&list, "};\n");
-    if (list.failed) ok = false;
+    w->out->failed |= list.failed;
     if (ok) base_buf_add(w->out, list.data, list.len);
     base_buf_done(&list);
     return ok;

@@ -167,13 +167,14 @@ static bool writes_plain(const front_session *s, const front_piece *p) {
 /* last: as front_code_make. */
 static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
     front_session *s = t->s;
+    front_made_of of = {.number = s->number, .last = last};
+    RP_TRY(front_has_own_size(s->f, s->a, &of.own_size, err));
     for (uint32_t j = 0; j < s->n_path; j++) {
         front_step *step = s->path[j];
         front_piece *p = &t->piece[j];
         if (step->ready) continue;
-        front_made_of of = {.number = s->number, .piece = ++s->rec->n_pieces, .last = last};
+        of.piece = ++s->rec->n_pieces;
         of.writes = writes_plain(s, p);
-        RP_TRY(front_has_own_size(s->f, s->a, &of.own_size, err));
         if (p->graph) RP_TRY(front_code_make(s->f, p->graph, &of, &step->code, err));
         if (step->code.reason) s->fell = &step->code;
         step->in = p->in;
