@@ -19,11 +19,30 @@
 #define COLUMNS LOWER_COLUMNS
 /* Rows that the template of packed rows interleaves at most, over all instruction sets (RP_MR). */
 #define MAX_ROWS_QUANT 12
+/* Rows at most, and elements at least, of a product that reads a parameter where it lies. */
+enum { IN_PLACE_ROWS = 4, IN_PLACE_FROM = 1 << 23 };
 
 static uint32_t param_index(const lowerer *L, ir_ref r) {
     uint32_t i = 0;
     while (ir_leaf_at(L->g, IR_LEAF_PARAM, i) != r) i++;
     return i;
+}
+
+/* A large matrix that one product of few rows reads comes from memory as fast where it lies, turned on the way
+ * (gen/embed/matmul_place.c.inc), and packing it takes as long as a hundred such products. A small one comes from the processor's
+ * cache, where turning it would be most of the time. */
+static bool is_in_place(const lowerer *L, const pass_group *gr, const pass_weights *w) {
+    const ir_node *x = ir_node_at(L->g, ir_node_at(L->g, gr->segs[0].mats[0])->in[0]);
+    int64_t rows;
+    if (L->opt->target == GEN_CUDA || gr->n_segs != 1 || gr->segs[0].n_mats != 1) return false;
+    if (w->dtype != RP_DTYPE_F32 || w->by_k || w->n < IN_PLACE_FROM / w->k) return false;
+    return ir_dim_is_const(ir_graph_dims(L->g), lower_flat_rows(L, x), &rows) &&
+           rows <= IN_PLACE_ROWS;
+}
+
+bool lower_is_packed(const lowerer *L, const pass_group *gr) {
+    pass_weights w;
+    return pass_product_weights(L->g, gr->segs[0].mats[0], &w) && !is_in_place(L, gr, &w);
 }
 
 ir_dim lower_columns(const lowerer *L, const pass_segment *s) {
@@ -137,8 +156,7 @@ static gen_matmul_uses uses_of(const lowerer *L, const pass_group *gr) {
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) &&
         pass_product_weights(L->g, gr->segs[0].mats[0], &w))
         return (gen_matmul_uses){.quant = UINT32_C(1) << w.dtype};
-    return (gen_matmul_uses){.floats = true,
-                             .strided = !pass_product_weights(L->g, gr->segs[0].mats[0], &w)};
+    return (gen_matmul_uses){.floats = true, .strided = !lower_is_packed(L, gr)};
 }
 
 char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i) {
@@ -293,8 +311,7 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
 static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
                         const char *name, lower_launch *l, ir_dim *items, int64_t *scratch) {
     const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
-    pass_weights w;
-    if (L->opt->target == GEN_CUDA && f && !pass_product_weights(L->g, gr->segs[0].mats[0], &w))
+    if (L->opt->target == GEN_CUDA && f && !lower_is_packed(L, gr))
         return lower_cuda_product(L, f, name, l, items);
     if (L->opt->target == GEN_CUDA)
         return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
@@ -318,12 +335,11 @@ static void add_kernel(lowerer *L, const pass_group *gr, const char *name, size_
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     bool quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
     lower_float_group f = {0};
-    pass_weights w;
     ir_dim items = IR_DIM_BAD;
     int64_t scratch = 0;
     lower_ref operand[2] = {{0}, {LOWER_PACK, 0}};
     RP_TRY(check_group(L, gr));
-    bool packed = pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    bool packed = lower_is_packed(L, gr);
     if (quant)
         operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
     else

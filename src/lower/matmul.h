@@ -5,6 +5,8 @@
 #include "lower/emit.h"
 #include "lower/product.h"
 
+/* Whether the weights of a group are packed ahead, rather than read where they lie. */
+bool lower_is_packed(const lowerer *L, const pass_group *gr);
 /* Columns of a segment, and its work items a block of rows. Dims of the graph. */
 ir_dim lower_columns(const lowerer *L, const pass_segment *s);
 ir_dim lower_column_items(const lowerer *L, const pass_segment *s);

@@ -155,7 +155,7 @@ static void descriptor(lowerer *L, const lower_float_group *f, const pass_weight
 rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
                              const char *name, ir_dim *items) {
     pass_weights w;
-    bool packed = pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    bool packed = lower_is_packed(L, gr) && pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     ir_dim columns;
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;

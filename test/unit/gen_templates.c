@@ -235,7 +235,8 @@ static void strided_check(const product *p, const strided *at, const char *what)
 }
 
 static void products_of_any_layout_are_as_defined(void **state) {
-    static const size_t shapes[][2] = {{16, 32}, {33, 257}, {70, 51}, {5, 3}, {1, 600}, {40, 1}};
+    static const size_t shapes[][2] = {{16, 32}, {33, 257}, {70, 51},   {5, 3},
+                                       {1, 600}, {40, 1},   {64, 1300}, {32, 516}};
     (void)state;
     for (int f = TPL_F32; f <= TPL_BF16; f++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {

@@ -107,6 +107,52 @@ static void every_matrix_is_packed_once(void **state) {
     ir_graph_free(g);
 }
 
+/* A large [n][k] parameter that one product of few rows reads stays where it is; each of these has a reason to be packed. */
+static void large_matrices_of_few_rows_are_read_where_they_lie(void **state) {
+    static const struct {
+        const char *text;
+        bool packed;
+    } cases[] = {
+        {"graph @g(%x: f32[4,4096]) {\n  %w = param @w : f32[2050,4096]\n"
+         "  %0 = matmul %x, %w {trans_b=true}\n  %1 = tanh %0\n  ret %1 }",
+         false},
+        {"graph @g(%x: f32[2,2,4096]) {\n  %w = param @w : f32[2050,4096]\n  %t = permute %w "
+         "{axes=[1,0]}\n  %0 = matmul %x, %t\n  ret %0 }",
+         false},
+        {"graph @g(%x: f32[5,4096]) {\n  %w = param @w : f32[2050,4096]\n"
+         "  %0 = matmul %x, %w {trans_b=true}\n  ret %0 }",
+         true},
+        {"graph @g(%x: f32[T,4096]) where T in [1,9] {\n  %w = param @w : f32[2050,4096]\n"
+         "  %0 = matmul %x, %w {trans_b=true}\n  ret %0 }",
+         true},
+        {"graph @g(%x: f32[1,4096]) {\n  %w = param @w : f32[2000,4096]\n"
+         "  %0 = matmul %x, %w {trans_b=true}\n  ret %0 }",
+         true},
+        {"graph @g(%x: f32[1,4096]) {\n  %w = param @w : f32[4096,2050]\n"
+         "  %0 = matmul %x, %w\n  ret %0 }",
+         true},
+        {"graph @g(%x: f32[1,4096]) {\n  %w = param @w : bf16[4100,4096]\n"
+         "  %0 = matmul %x, %w {trans_b=true}\n  ret %0 }",
+         true},
+        {"graph @g(%x: f32[1,4096]) {\n  %v = param @v : f32[2050,4096]\n  %w = param @w : "
+         "f32[2050,4096]\n  %0 = matmul %x, %v {trans_b=true}\n  %1 = matmul %x, %w "
+         "{trans_b=true}\n  %2 = mul %0, %1\n  ret %2 }",
+         true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const lower_options o = {.isa = GEN_ISA_PORTABLE};
+        rp_error err = {0};
+        lower_piece p;
+        ir_graph *g = NULL;
+        CHECK_OK(ir_parse(cases[i].text, strlen(cases[i].text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        if ((p.n_packs > 0) != cases[i].packed) fail_msg("%s", cases[i].text);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* The rows that the output and that gate and up read. Those of q, k and v come from a kernel that stores the embedding, too. */
 static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
@@ -480,6 +526,7 @@ int main(void) {
         cmocka_unit_test(tiles_go_down_in_whole_lines),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
+        cmocka_unit_test(large_matrices_of_few_rows_are_read_where_they_lie),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
