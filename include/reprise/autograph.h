@@ -92,8 +92,9 @@ typedef enum rp_output_policy {
     RP_OUTPUT_RING /* one of `ring` places in turn: one copy, no allocation; overwritten by the ring-th replay after it */
 } rp_output_policy;
 
-/* Runs the function: args are dense, and memory of the manager while it captures, on a CPU states, too, whose address it is not to keep; *result names outputs of the call, literals,
- * and lists, tuples and maps of them, whose memory must stay until the caller of the function has returned. Only what goes
+/* Runs the function: args are dense, and memory of the manager while it captures, on a CPU states, too, whose address it is not to keep; *result names outputs of the call and views of
+ * them, arguments and parts of them, which come back as the caller's own, literals, and lists, tuples and maps of all of these, whose memory
+ * must stay until the caller of the function has returned. What lies elsewhere is given as it is, without a graph. Only what goes
  * through the call's stream is in the graph. A failure of the first run is that of rp_autograph_run. */
 typedef rp_status (*rp_function_fn)(void *user, rp_call *call, const rp_value *args,
                                     rp_value *result, rp_error *err);

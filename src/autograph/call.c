@@ -196,20 +196,3 @@ rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *
     *result = rp_value_none();
     return f->o.fn(f->o.user, call, args, result, err);
 }
-
-rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) {
-    size_t bytes = 0, room = 0;
-    for (uint32_t i = 0; i < call->out.n; i++) {
-        const rp_buffer *b = &call->out.form[i];
-        if (v->tensor.data != b->data || !autograph_bytes(&v->tensor, &bytes) ||
-            !autograph_bytes(b, &room) || bytes > room || !autograph_is_dense(v))
-            continue;
-        v->tensor.data = (void *)(uintptr_t)(i + 1);
-        v->strided = false;
-        v->state = true; /* so that its number is in a key of the result */
-        return RP_OK;
-    }
-    return rp_fail(err, RP_INVALID,
-                   "a tensor of the result is not an output of the call; give memory from "
-                   "rp_call_output, dense and from its beginning");
-}

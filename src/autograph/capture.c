@@ -19,6 +19,7 @@ typedef struct capture {
     rp_call call;
     rp_value args;                               /* whose tensors are the slots */
     uint32_t next_in, next_indirect, next_state; /* while args are made */
+    uint32_t next_result;                        /* while places are found */
     autograph_stands stands;                     /* what plain C is not to write */
     bool moved;
 } capture;
@@ -74,12 +75,23 @@ static rp_status find_static(capture *c, const tensors *t, rp_error *err) {
     return st;
 }
 
+static rp_status forget_data(void *user, rp_value *v, rp_error *err) {
+    (void)user, (void)err;
+    v->tensor.data = NULL;
+    return RP_OK;
+}
+
+static size_t up16(size_t n) {
+    return (n + 15) / 16 * 16;
+}
+
+/* In one block: the result, what it points to, and the places of its tensors, which the second run finds. */
 static rp_status set_result(autograph_entry *e, const capture *c, rp_error *err) {
     const rp_value *result = c->w->result;
     const autograph_held *out = &c->w->first->out;
-    size_t size = autograph_value_size(result);
-    size_t head = (sizeof *result + 15) / 16 * 16;
-    rp_value *copy = base_alloc(head + size);
+    size_t head = up16(sizeof *result), size = head + up16(autograph_value_size(result));
+    size_t places = autograph_value_tensors(result) * sizeof *e->place;
+    rp_value *copy = base_alloc(size + places);
     size_t *bytes = base_alloc_array(out->n + 1u, sizeof *bytes);
     if (!copy || !bytes) {
         base_free(copy);
@@ -91,8 +103,10 @@ static rp_status set_result(autograph_entry *e, const capture *c, rp_error *err)
     base_free(e->result);
     base_free(e->out_bytes);
     e->result = copy;
+    e->place = (autograph_place *)(void *)((char *)copy + size);
+    e->in_arguments = false;
     e->out_bytes = bytes;
-    return RP_OK;
+    return autograph_value_each(copy, forget_data, NULL, err); /* which never fails */
 }
 
 /* The output slots hold what the first run gave. In the seed's way of growing everything of the signature becomes invalid. */
@@ -168,12 +182,10 @@ static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
 }
 
 /* An output that nothing noted has written comes from elsewhere, and would stay as it is. */
-static rp_status check_written(void *user, rp_value *v, rp_error *err) {
-    const capture *c = user;
-    size_t bytes = 0;
-    (void)autograph_bytes(&v->tensor, &bytes);
+static rp_status check_written(const capture *c, const rp_value *v, rp_error *err) {
     if (!hal_capture_knows_all(c->a->queue)) return RP_OK; /* a kernel of the user may have */
-    if (hal_capture_has_written(c->a->queue, v->tensor.data, bytes)) return RP_OK;
+    if (hal_capture_has_written(c->a->queue, v->tensor.data, autograph_place_extent(v)))
+        return RP_OK;
     return rp_fail(err, RP_UNSUPPORTED,
                    "an output is written by no call on rp_call_stream: plain C, and rp_ calls that "
                    "are given no stream, cannot be captured");
@@ -187,11 +199,38 @@ static rp_status check_inputs_kept(const capture *c, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status number_slot(void *user, rp_value *v, rp_error *err) {
-    return autograph_call_slot(user, v, err);
+static rp_status other_form(rp_error *err) {
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "the result has another form when the function runs again to be captured");
 }
 
-/* The result is the same as that of the first run: structure, literals, sizes, and which outputs. */
+static bool same_strides(const rp_value *a, const rp_value *b) {
+    if (a->strided != b->strided) return false;
+    for (uint32_t i = 0; i < a->tensor.rank && a->strided; i++)
+        if (a->stride[i] != b->stride[i]) return false;
+    return true;
+}
+
+/* Arguments of one address in the first run are told apart by their slots. */
+static rp_status check_place(void *user, rp_value *v, rp_error *err) {
+    capture *c = user;
+    const rp_value *before = autograph_value_tensor(c->w->result, c->next_result);
+    autograph_place *p = &c->e->place[c->next_result++];
+    *p = autograph_place_of(&c->call, &c->args, v);
+    if (autograph_place_at(p, c->w->first, c->w->dense) != before->tensor.data ||
+        !same_strides(v, before))
+        return other_form(err);
+    c->e->in_arguments |= p->home == AUTOGRAPH_IN_ARGUMENT;
+    return p->home == AUTOGRAPH_IN_OUTPUT ? check_written(c, v, err) : RP_OK;
+}
+
+static rp_status make_plain(void *user, rp_value *v, rp_error *err) {
+    (void)user, (void)err;
+    v->state = v->indirect = false;
+    return RP_OK;
+}
+
+/* The result is the same as that of the first run: structure, literals, sizes, and where its tensors lie. */
 static rp_status check_result(capture *c, const rp_value *result, rp_error *err) {
     base_buf a, b;
     rp_status st = RP_OK;
@@ -199,22 +238,21 @@ static rp_status check_result(capture *c, const rp_value *result, rp_error *err)
     base_buf_init(&a, 0);
     base_buf_init(&b, 0);
     RP_TRY_OUT(autograph_value_key(result, false, &b, err));
-    RP_TRY_OUT(autograph_value_each((rp_value *)(uintptr_t)result, check_written, c, err));
-    copy = base_alloc(sizeof *copy + 16 + autograph_value_size(result));
+    copy = base_alloc(up16(sizeof *copy) + autograph_value_size(result));
     if (!copy) {
         st = rp_fail(err, RP_NOMEM, "a result");
         goto out;
     }
-    *copy = autograph_value_copy(result, (char *)copy + (sizeof *copy + 15) / 16 * 16);
-    RP_TRY_OUT(autograph_value_each(copy, number_slot, &c->call, err));
+    *copy = autograph_value_copy(result, (char *)copy + up16(sizeof *copy));
+    RP_TRY_OUT(autograph_value_each(copy, make_plain, NULL, err));
     base_buf_clear(&b);
     RP_TRY_OUT(autograph_value_key(c->w->result, false, &a, err));
     RP_TRY_OUT(autograph_value_key(copy, false, &b, err));
     RP_TRY_OUT(base_buf_status(&a, err));
     RP_TRY_OUT(base_buf_status(&b, err));
-    if (a.len != b.len || memcmp(a.data, b.data, a.len) != 0)
-        st = rp_fail(err, RP_UNSUPPORTED,
-                     "the result has another form when the function runs again to be captured");
+    st = a.len == b.len && memcmp(a.data, b.data, a.len) == 0
+             ? autograph_value_each(copy, check_place, c, err)
+             : other_form(err);
 out:
     base_free(copy);
     base_buf_done(&a);
@@ -346,10 +384,20 @@ static rp_status check_kept(capture *c, rp_error *err) {
     return rp_fail(err, RP_UNSUPPORTED, "the arguments changed while the function ran");
 }
 
+/* What replays cannot give is known before the function runs again. */
+static rp_status check_given(void *user, rp_value *v, rp_error *err) {
+    capture *c = user;
+    const char *why = autograph_place_reason(&c->w->place[c->next_result++], c->w->args, v,
+                                             autograph_rounds(c->a));
+    return why ? rp_fail(err, RP_UNSUPPORTED, "%s", why) : RP_OK;
+}
+
 static rp_status capture_with(capture *c, rp_error *err) {
     device_graph *graph = NULL;
     RP_TRY(find_signatures(c, err));
     RP_TRY(check_kept(c, err));
+    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)c->w->result, check_given, c, err));
+    c->next_result = 0;
     c->call.outs = c->e->outs;
     RP_TRY(make_graph(c, &graph, err));
     autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);

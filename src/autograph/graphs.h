@@ -7,6 +7,7 @@
 #define AUTOGRAPH_GRAPHS_H
 
 #include "autograph/memory.h"
+#include "autograph/place.h"
 #include "base/hash.h"
 #include "device/stream.h"
 #include "reprise/autograph.h"
@@ -60,7 +61,9 @@ struct autograph_entry {
     /* What f gives, which another function of its name need not. */
     autograph_outs *outs;    /* that its graph writes; NULL before the first capture */
     size_t *out_bytes;       /* of each slot of outs, in these calls */
-    rp_value *result;        /* tensors: autograph_call_slot */
+    rp_value *result;        /* without data, */
+    autograph_place *place;  /* which each tensor has by this, in the block of result */
+    bool in_arguments;       /* some of them */
     device_graph *graph;     /* NULL: none, or no longer */
     autograph_memory **temp; /* n_temp, of the graph */
     uint32_t n_temp;

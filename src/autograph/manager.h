@@ -58,10 +58,6 @@ struct rp_call {
 };
 
 void autograph_call_done(rp_call *call);
-/* Gives v the number of the output that it lies in, counted from 1, instead of its data, and makes it a state, so that the
- * number is in a key of the result. RP_INVALID when it lies in none. */
-rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) RP_MUST_USE;
-
 /* An output with a copy of `value`, and references of n memories. */
 rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
                                rp_ran ran, const char *reason, rp_output **out,
@@ -75,10 +71,13 @@ rp_status autograph_output_over(rp_output *over, const rp_value *value, rp_ran r
 void autograph_output_lease(rp_output *o, autograph_lease *lease);
 /* reason: copied, "" without memory; NULL: none. */
 void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason);
+/* Whether a replay of e can give these arguments back, or parts of them, where its function does. */
+bool autograph_output_can_give(const autograph_entry *e, const rp_value *args);
 /* An output for a replay of e, by the policy of its function: made before it, since what it overwrites is told from then on, and filled
  * after it. */
 rp_status autograph_output_prepare(const autograph_entry *e, const autograph_rows *rows,
-                                   rp_output **out, rp_error *err) RP_MUST_USE;
+                                   const rp_value *args, rp_output **out,
+                                   rp_error *err) RP_MUST_USE;
 /* Before the launch: *moved where the graph itself writes o, which is then not filled. */
 rp_status autograph_output_aim(const autograph_entry *e, const rp_output *o, bool *moved,
                                rp_error *err) RP_MUST_USE;
@@ -103,14 +102,15 @@ rp_status autograph_copy_out(hal_device *queue, const rp_value *v, const void *f
 
 bool autograph_rounds(const rp_autograph *a); /* numbers of rows, up */
 
-/* A call that is to become a graph: its first run gave `result`, whose tensors have slot numbers. */
+/* A call that is to become a graph: its first run gave `result`. */
 typedef struct autograph_wish {
     rp_function *f;
     const rp_value *args, *dense; /* the caller's, and as the function was given them */
     uint64_t hash;                /* of the manager's key */
     const rp_call *first;
-    const rp_value *result;
-    uint64_t digest; /* of what the first run called (hal_digest) */
+    const rp_value *result;       /* with the addresses of that run, */
+    const autograph_place *place; /* and what they are: one for each tensor */
+    uint64_t digest;              /* of what the first run called (hal_digest) */
 } autograph_wish;
 /* Runs the function again to capture it. RP_OK: there is a graph; anything else: why says why there is none. Unless
  * that is RP_NOMEM, it is noted, and holds for this form of arguments or for all of the function. */

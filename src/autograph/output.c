@@ -100,7 +100,9 @@ const char *rp_output_reason(const rp_output *o) {
 typedef struct places {
     const autograph_entry *e;
     const autograph_rows *rows;
-    char *block; /* NULL: the slots */
+    const rp_value *args; /* the caller's */
+    char *block;          /* NULL: the slots */
+    uint32_t next;
 } places;
 
 static size_t offset_of(const autograph_entry *e, uint32_t slot) {
@@ -110,11 +112,15 @@ static size_t offset_of(const autograph_entry *e, uint32_t slot) {
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {
-    const places *p = user;
-    uint32_t slot = (uint32_t)(uintptr_t)v->tensor.data - 1;
-    v->tensor.data = p->block ? p->block + offset_of(p->e, slot)
-                              : p->e->outs->slot[slot].memory->data;
-    v->state = false;
+    places *p = user;
+    const autograph_place *is = &p->e->place[p->next++];
+    if (is->home == AUTOGRAPH_IN_ARGUMENT) {
+        (void)autograph_place_give(is, p->args, v); /* autograph_output_can_give */
+        return RP_OK;
+    }
+    char *at = p->block ? p->block + offset_of(p->e, is->number)
+                        : (char *)p->e->outs->slot[is->number].memory->data;
+    v->tensor.data = at + is->offset;
     return autograph_rows_cut(p->rows, v, err);
 }
 
@@ -179,13 +185,28 @@ static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t byte
     return RP_OK;
 }
 
+/* Of an argument that is a strided view this time the graph has a dense copy alone. */
+static rp_status has_address(void *user, rp_value *v, rp_error *err) {
+    places *p = user;
+    const autograph_place *is = &p->e->place[p->next++];
+    rp_value copy = *v;
+    if (is->home != AUTOGRAPH_IN_ARGUMENT || autograph_place_give(is, p->args, &copy)) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED, "a part of a strided view");
+}
+
+bool autograph_output_can_give(const autograph_entry *e, const rp_value *args) {
+    places p = {.e = e, .args = args};
+    rp_error none = {0};
+    return !e->in_arguments || autograph_value_each(e->result, has_address, &p, &none) == RP_OK;
+}
+
 rp_status autograph_output_prepare(const autograph_entry *e, const autograph_rows *rows,
-                                   rp_output **out, rp_error *err) {
+                                   const rp_value *args, rp_output **out, rp_error *err) {
     const rp_function *f = e->f;
     size_t bytes = offset_of(e, e->outs->n);
     autograph_lease *lease = NULL;
     autograph_memory *m = NULL;
-    places p = {.e = e, .rows = rows};
+    places p = {.e = e, .rows = rows, .args = args};
     rp_output *o = NULL;
     switch (f->o.output) {
     case RP_OUTPUT_BORROWED: RP_TRY(slots_lease(e->outs, &lease, err)); break;

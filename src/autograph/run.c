@@ -110,7 +110,7 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
                  .rows = {.rounded = autograph_rounds(a)}};
     rp_output *o = NULL;
     RP_TRY(fill_slots(&in, args, err));
-    RP_TRY(autograph_output_prepare(e, &in.rows, &o, err));
+    RP_TRY(autograph_output_prepare(e, &in.rows, args, &o, err));
     bool moved = false;
     rp_status st = autograph_output_aim(e, o, &moved, err);
     if (st == RP_OK) st = device_graph_launch(e->graph, err);
@@ -132,9 +132,12 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
 /* One run of the function with the caller's arguments. */
 typedef struct first_run {
     rp_call call, copies;
-    char *block;     /* holds args and, once it has run, result */
-    rp_value args;   /* dense */
-    rp_value result; /* tensors: numbers of outputs */
+    char *block;            /* holds args and, once it has run, result */
+    rp_value args;          /* dense */
+    rp_value result;        /* whose tensors are */
+    autograph_place *place; /* here, number by number */
+    uint32_t next;
+    bool lent; /* some are neither outputs nor what the caller has */
     char *result_block;
     autograph_rows rows;
     uint64_t digest; /* of what it called */
@@ -206,11 +209,17 @@ static void first_done(first_run *r) {
     autograph_call_done(&r->call);
     autograph_call_done(&r->copies);
     base_free(r->block);
+    base_free(r->place);
     base_free(r->result_block);
 }
 
-static rp_status number_slot(void *user, rp_value *v, rp_error *err) {
-    return autograph_call_slot(user, v, err);
+/* What it is to the function is over: the caller gets a tensor. */
+static rp_status find_place(void *user, rp_value *v, rp_error *err) {
+    first_run *r = user;
+    (void)err;
+    r->place[r->next++] = autograph_place_of(&r->call, &r->args, v);
+    v->state = v->indirect = false;
+    return RP_OK;
 }
 
 static rp_status keep_result(first_run *r, const rp_value *result, rp_error *err) {
@@ -220,9 +229,10 @@ static rp_status keep_result(first_run *r, const rp_value *result, rp_error *err
     base_buf_done(&key);
     RP_TRY(st);
     r->result_block = base_alloc(16 + autograph_value_size(result));
-    if (!r->result_block) return rp_fail(err, RP_NOMEM, "a result");
+    r->place = base_alloc_array(autograph_value_tensors(result) + 1u, sizeof *r->place);
+    if (!r->result_block || !r->place) return rp_fail(err, RP_NOMEM, "a result");
     r->result = autograph_value_copy(result, r->result_block);
-    return autograph_value_each(&r->result, number_slot, &r->call, err);
+    return autograph_value_each(&r->result, find_place, r, err);
 }
 
 static rp_status run_first(const rp_function *f, const rp_value *args, first_run *r,
@@ -244,19 +254,42 @@ static rp_status run_first(const rp_function *f, const rp_value *args, first_run
                : rp_fail(err, st, "%s: %s", f->o.name, why.text[0] ? why.text : rp_status_name(st));
 }
 
-static rp_status find_output(void *user, rp_value *v, rp_error *err) {
-    const first_run *r = user;
-    v->tensor.data = r->call.out.form[(uintptr_t)v->tensor.data - 1].data;
-    v->state = false;
-    return autograph_rows_cut(&r->rows, v, err);
+typedef struct giving {
+    first_run *r;
+    const rp_value *args; /* the caller's */
+    uint32_t next;
+} giving;
+
+/* Arguments are the caller's own, also where the function was given a copy. */
+static rp_status give(void *user, rp_value *v, rp_error *err) {
+    giving *g = user;
+    const autograph_place *p = &g->r->place[g->next++];
+    rp_value own = *v;
+    bool given = p->home == AUTOGRAPH_IN_ARGUMENT &&
+                 !autograph_place_reason(p, g->args, v, g->r->rows.rounded);
+    if (given && autograph_place_give(p, g->args, &own)) {
+        *v = own;
+        return RP_OK;
+    }
+    g->r->lent |= p->home != AUTOGRAPH_IN_OUTPUT;
+    return autograph_rows_cut(&g->r->rows, v, err);
 }
 
-/* Memory that the first run made is the caller's. */
-static rp_status first_output(first_run *r, rp_ran ran, const char *reason, rp_output **out,
-                              rp_error *err) {
-    RP_TRY(autograph_value_each(&r->result, find_output, r, err));
-    return autograph_output_new(&r->result, r->call.out.memory, r->call.out.n, ran, reason, out,
-                                err);
+/* Memory that the first run made is the caller's: of its outputs, and of all of it where a result may lie there. */
+static rp_status first_output(first_run *r, const rp_value *args, rp_ran ran, const char *reason,
+                              rp_output **out, rp_error *err) {
+    const autograph_held *const of[] = {&r->call.out, &r->call.temp, &r->copies.temp};
+    giving g = {.r = r, .args = args};
+    uint32_t n = 0;
+    RP_TRY(autograph_value_each(&r->result, give, &g, err));
+    autograph_memory **memory =
+        base_alloc_array(of[0]->n + of[1]->n + of[2]->n + 1u, sizeof *memory);
+    if (!memory) return rp_fail(err, RP_NOMEM, "an output");
+    for (size_t k = 0; k < (r->lent ? 3 : 1); k++)
+        for (uint32_t i = 0; i < of[k]->n; i++) memory[n++] = of[k]->memory[i];
+    rp_status st = autograph_output_new(&r->result, memory, n, ran, reason, out, err);
+    base_free(memory);
+    return st;
 }
 
 /* --- whether to capture ---------------------------------------------------------------------------- */
@@ -287,8 +320,14 @@ static bool has_place(rp_autograph *a, autograph_entry *e) {
     return autograph_keep_budget(a, e);
 }
 
+/* Why the graph that is there does not serve this call; NULL: it does. */
+static const char *replay_reason(rp_autograph *a, autograph_entry *e, const rp_value *args) {
+    if (!has_place(a, e)) return "max_bytes leaves no room for the next place of the ring";
+    if (autograph_output_can_give(e, args)) return NULL;
+    return "a tensor of the result is a part of an argument that is a strided view this time";
+}
+
 static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
-    if (e && e->graph) return "max_bytes leaves no room for the next place of the ring";
     if (f->refused) return f->refused;
     if (e) return e->inconsistent;
     return family_reason(f, hash);
@@ -301,11 +340,11 @@ static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash,
     rp_error why = {0};
     rp_status st = run_first(f, args, &r, err);
     if (st == RP_OK && !reason) {
-        autograph_wish w = {f, args, &r.args, hash, &r.call, &r.result, r.digest};
+        autograph_wish w = {f, args, &r.args, hash, &r.call, &r.result, r.place, r.digest};
         if (autograph_capture(&w, &why) != RP_OK) reason = why.text;
     }
     if (st == RP_OK)
-        st = first_output(&r, reason ? RP_RAN_EAGER : RP_RAN_CAPTURE, reason, out, err);
+        st = first_output(&r, args, reason ? RP_RAN_EAGER : RP_RAN_CAPTURE, reason, out, err);
     if (st == RP_OK) *(reason ? &f->a->eager : &f->a->captures) += 1;
     first_done(&r);
     return st;
@@ -316,6 +355,7 @@ static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash,
 static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **out, rp_error *err) {
     rp_autograph *a = f->a;
     rp_error why = {0};
+    const char *reason = NULL;
     base_buf_clear(&a->key);
     rp_status st = autograph_value_key(args, autograph_rounds(a), &a->key, &why);
     if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
@@ -325,8 +365,10 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     if (e && e->graph && !device_graph_valid(e->graph)) autograph_entry_invalidate(&a->graphs, e);
     a->calls++;
     bool on = !f->o.enable_if || f->o.enable_if(f->o.user);
-    if (on && e && e->graph && has_place(a, e)) return replay(f, e, args, out, err);
-    return run_slowly(f, args, hash, on ? eager_reason(f, e, hash) : "enable_if says no", out, err);
+    if (on && e && e->graph) reason = replay_reason(a, e, args);
+    if (on && e && e->graph && !reason) return replay(f, e, args, out, err);
+    if (!reason) reason = on ? eager_reason(f, e, hash) : "enable_if says no";
+    return run_slowly(f, args, hash, reason, out, err);
 }
 
 rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out, rp_error *err) {

@@ -143,6 +143,17 @@ uint32_t autograph_value_tensors(const rp_value *v) {
     return n;
 }
 
+static const rp_value *find_tensor(const rp_value *v, uint32_t *n) {
+    const rp_value *found = NULL;
+    if (v->kind == RP_VALUE_TENSOR) return (*n)-- ? NULL : v;
+    for (uint32_t i = 0; i < v->n && !found; i++) found = find_tensor(&v->item[i], n);
+    return found;
+}
+
+const rp_value *autograph_value_tensor(const rp_value *v, uint32_t n) {
+    return find_tensor(v, &n);
+}
+
 /* --- copies ------------------------------------------------------------------------------- */
 
 static size_t up16(size_t n) {

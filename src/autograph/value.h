@@ -15,6 +15,8 @@ typedef rp_status (*autograph_visit)(void *user, rp_value *tensor, rp_error *err
 rp_status autograph_value_each(rp_value *v, autograph_visit visit, void *user,
                                rp_error *err) RP_MUST_USE;
 uint32_t autograph_value_tensors(const rp_value *v); /* how many there are */
+/* The n-th of them, which there is. */
+const rp_value *autograph_value_tensor(const rp_value *v, uint32_t n);
 
 /* Bytes behind v: items, names and strings; a multiple of 16. */
 size_t autograph_value_size(const rp_value *v);

@@ -4,6 +4,7 @@
 #include "support/check.h"
 #include "support/defects.h"
 #include "support/library_functions.h"
+#include "support/result_functions.h"
 #include "support/row_functions.h"
 #include "support/safety.h"
 #include "support/small_arguments.h"
@@ -16,6 +17,7 @@ int main(void) {
     failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
     failed += safety_run("cuda:0", "gpu/autograph: safety");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
+    failed += result_functions_run("cuda:0", "gpu/autograph: results");
     failed += small_arguments_run("cuda:0", "gpu/autograph: small arguments");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
 }
