@@ -1,4 +1,4 @@
-/* From the first run of a call to its graph: signatures, slots, the second run, and the budget. */
+/* From the first run of a call to its graph: signatures, slots, and the second run. */
 #include <stdio.h>
 
 #include "autograph/manager.h"
@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/status.h"
-
-enum { MOST_BARE = 1024 }; /* entries without a graph, which tell why there is none */
 
 typedef struct capture {
     const autograph_wish *w;
@@ -313,57 +311,14 @@ static rp_status make_graph(capture *c, device_graph **out, rp_error *err) {
     return end == RP_OK ? RP_OK : rp_fail(err, end, "%s", told.text);
 }
 
-/* --- the budget ---------------------------------------------------------------------------- */
-
-uint64_t autograph_all_bytes(const rp_autograph *a) {
-    return autograph_taken_bytes(&a->graphs) + autograph_pool_bytes(&a->graphs) +
-           autograph_pack_bytes(&a->pack) + autograph_cache_bytes(a->cache);
-}
-
-uint64_t autograph_room(const rp_autograph *a) {
-    uint64_t used = a->o.max_bytes ? autograph_all_bytes(a) : 0;
-    if (!a->o.max_bytes) return UINT64_MAX;
-    return used < a->o.max_bytes ? a->o.max_bytes - used : 0;
-}
-
-static bool has_bytes(const rp_autograph *a, const autograph_entry *ring) {
-    uint64_t need = ring ? autograph_ring_need(ring) : 0;
-    return !a->o.max_bytes || autograph_all_bytes(a) + need <= a->o.max_bytes;
-}
-
-static void evict(autograph_graphs *g) {
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: graph of %s is evicted",
-                g->oldest->f->o.name);
-    g->evicted++;
-    autograph_entry_drop(g, g->oldest);
-}
-
-/* Outputs that come back are kept where there is room, at any time. */
-static void limit_cache(rp_autograph *a) {
-    uint64_t room = autograph_room(a) + autograph_cache_bytes(a->cache);
-    if (a->o.max_bytes) autograph_cache_limit(a->cache, room ? room : 1);
-}
-
-/* Never the newest, which was just made, or is to be replayed. */
-bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring) {
-    autograph_graphs *g = &a->graphs;
-    autograph_graphs_trim(g, MOST_BARE);
-    while (a->o.max_graphs && g->n_graphs > a->o.max_graphs && g->oldest != g->newest) evict(g);
-    while (!has_bytes(a, ring)) {
-        if (autograph_cache_empty(a->cache) || autograph_graphs_shrink(g)) continue;
-        if (g->oldest == g->newest) break;
-        evict(g);
-    }
-    limit_cache(a);
-    return has_bytes(a, ring);
-}
+/* --- the graph ----------------------------------------------------------------------------- */
 
 static rp_status fit(capture *c, rp_error *err) {
     if (autograph_keep_budget(c->a, NULL)) return RP_OK;
     uint64_t bytes = autograph_all_bytes(c->a);
     autograph_entry_invalidate(&c->a->graphs, c->e);
     (void)autograph_graphs_shrink(&c->a->graphs);
-    limit_cache(c->a);
+    autograph_limit_cache(c->a);
     c->one = true;
     return rp_fail(err, RP_UNSUPPORTED,
                    "the graph and its memory take %llu bytes; max_bytes is %llu",
@@ -401,6 +356,7 @@ static rp_status capture_with(capture *c, rp_error *err) {
     c->call.outs = c->e->outs;
     RP_TRY(make_graph(c, &graph, err));
     autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);
+    c->e->used = c->a->calls;
     c->call.temp.memory = NULL;
     c->call.temp.n = 0;
     c->s->unreplayed++;

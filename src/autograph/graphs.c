@@ -181,7 +181,7 @@ void autograph_entry_set(autograph_graphs *g, autograph_entry *e, device_graph *
     e->temp = temp;
     e->n_temp = n_temp;
     e->invalid = false;
-    e->replayed = false;
+    e->replays = 0;
     g->n_graphs++;
     link_newest(g, e);
 }

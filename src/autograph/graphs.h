@@ -68,9 +68,9 @@ struct autograph_entry {
     autograph_memory **temp; /* n_temp, of the graph */
     uint32_t n_temp;
     autograph_entry *newer, *older; /* while it has a graph */
-    bool replayed;                  /* it has been, since it was captured */
-    bool invalid;                   /* its graph was captured against what has changed */
-    char *inconsistent;             /* why it runs eagerly for good, or NULL */
+    uint64_t replays, used; /* since it was captured; the call of the manager that used it last */
+    bool invalid;           /* its graph was captured against what has changed */
+    char *inconsistent;     /* why it runs eagerly for good, or NULL */
 };
 
 typedef struct autograph_graphs {

@@ -18,6 +18,16 @@ struct rp_function {
     char *refused;         /* why none of its calls is captured any more, or NULL */
 };
 
+enum { AUTOGRAPH_LATE = 256 };
+
+/* Forms for which the limits leave no room. */
+typedef struct autograph_crowd {
+    uint32_t wasted,
+        full; /* graphs that went before they paid; how many there is room for */
+    uint64_t late[AUTOGRAPH_LATE]; /* hashes of the last ones that were not captured for this */
+    uint32_t n_late;
+} autograph_crowd;
+
 struct rp_autograph {
     rp_stream *stream;
     bool is_default; /* with a stream that goes with it */
@@ -28,6 +38,7 @@ struct rp_autograph {
     pthread_mutex_t lock; /* held while a call runs; tells its thread that it holds it */
     rp_function *functions;
     autograph_graphs graphs;
+    autograph_crowd crowd;
     autograph_cache *cache; /* of outputs */
     autograph_pack pack;
     base_buf key; /* of the call under way */
@@ -92,6 +103,9 @@ uint64_t autograph_ring_need(const autograph_entry *e);
 /* Frees what nobody has, and the least recently used graphs, until the limits hold, or nothing but the newest graph is left. ring: the
  * newest, which is to have its place; NULL: none. False: the limits do not hold. */
 bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
+void autograph_limit_cache(rp_autograph *a); /* of outputs, to what they leave */
+/* Why a form of f that has no graph is not to have one now; NULL: it is. RP_GROWTH_EXACT captures all of them. */
+const char *autograph_form_reason(const rp_function *f, uint64_t hash);
 /* Bytes that count for max_bytes, and how many more there may be. */
 uint64_t autograph_all_bytes(const rp_autograph *a);
 uint64_t autograph_room(const rp_autograph *a);

@@ -7,9 +7,6 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-/* Captures in a row none of which was replayed, after which a form must come twice. */
-enum { PATIENCE = 32 };
-
 bool autograph_rounds(const rp_autograph *a) {
     return a->o.growth == RP_GROWTH_RESERVE;
 }
@@ -120,8 +117,9 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
         return st;
     }
     autograph_entry_use(&a->graphs, e);
-    if (!e->replayed) e->of->of->unreplayed = 0; /* one that is hot says nothing of the others */
-    e->replayed = true;
+    if (e->replays++ == 0)
+        e->of->of->unreplayed = 0; /* one that is hot says nothing of the others */
+    e->used = a->calls;
     a->replays++;
     *out = o;
     return RP_OK;
@@ -292,26 +290,7 @@ static rp_status first_output(first_run *r, const rp_value *args, rp_ran ran, co
     return st;
 }
 
-/* --- whether to capture ---------------------------------------------------------------------------- */
-
-static bool was_seen(autograph_static *s, uint64_t hash) {
-    uint32_t n = s->n_seen < AUTOGRAPH_SEEN ? s->n_seen : AUTOGRAPH_SEEN;
-    for (uint32_t i = 0; i < n; i++)
-        if (s->seen[i] == hash) return true;
-    s->seen[s->n_seen++ % AUTOGRAPH_SEEN] = hash;
-    return false;
-}
-
-/* Functions of one name that capture one form after the other, and replay none, have a family that never repeats. */
-static const char *family_reason(const rp_function *f, uint64_t hash) {
-    if (f->a->o.growth == RP_GROWTH_EXACT) return NULL;
-    for (autograph_static *s = f->a->graphs.statics; s; s = s->next)
-        if (strcmp(s->name, f->o.name) == 0 && s->unreplayed >= PATIENCE && !was_seen(s, hash))
-            return "forms of this function have not come twice so far; this one is captured when "
-                   "it "
-                   "does";
-    return NULL;
-}
+/* --- whether to replay, or to capture --------------------------------------------------------------- */
 
 /* A place that takes memory comes before graphs that were not used for longer. */
 static bool has_place(rp_autograph *a, autograph_entry *e) {
@@ -330,7 +309,7 @@ static const char *replay_reason(rp_autograph *a, autograph_entry *e, const rp_v
 static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
     if (f->refused) return f->refused;
     if (e) return e->inconsistent;
-    return family_reason(f, hash);
+    return autograph_form_reason(f, hash);
 }
 
 /* reason: why it is not to be captured, or NULL. */

@@ -7,6 +7,7 @@
 #include "support/result_functions.h"
 #include "support/row_functions.h"
 #include "support/safety.h"
+#include "support/size_storms.h"
 #include "support/small_arguments.h"
 #include "support/user_functions.h"
 
@@ -14,7 +15,8 @@ int main(void) {
     int failed = defects_run("cuda:0", "gpu/autograph: defects");
     failed += branches_run("cuda:0", "gpu/autograph: branches");
     failed += library_functions_run("cuda:0", "gpu/autograph: libraries");
-    failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
+    failed += row_functions_run("cuda:0", 10300, "gpu/autograph: rows");
+    failed += size_storms_run("cuda:0", 10000, "gpu/autograph: sizes");
     failed += safety_run("cuda:0", "gpu/autograph: safety");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
     failed += result_functions_run("cuda:0", "gpu/autograph: results");

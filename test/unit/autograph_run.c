@@ -509,6 +509,11 @@ static void max_bytes_is_kept(void **state) {
             assert_true(info.tensor_mem_bytes + info.graph_mem_pool_bytes <= o.max_bytes);
         }
     assert_true(bench_info(&b).evicted > 0 && bench_info(&b).graph_count > 1);
+    affine_close(&m);
+    bench_close(&b);
+    bench_open_with(&b, "cpu", &o);
+    affine_open(&m, b.device, 0, 1, 0);
+    f = function_of(&b, "f", affine_call, &m);
     rp_value in = floats(x, 4096), large[] = {in, in, in, in, in};
     for (int i = 0; i < 2; i++) {
         rp_output *y = run_items(f, large, 5);

@@ -1,0 +1,127 @@
+/* Random sizes of 1 to 512 without marked rows: a graph for each where there is room, and where there is not as many as there is room for;
+ * in both cases nothing is captured any more in the second half. */
+#include "support/size_storms.h"
+
+#include "support/autographs.h"
+
+static const char *device;
+static int storm;
+
+enum { MOST = 512, BYTES = 64 << 10, GRAPHS = 64 };
+
+static uint32_t random_next(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+typedef struct sizes {
+    bench b;
+    affine m; /* y = 2 x + 1 */
+    rp_function *f;
+    uint32_t seed;
+    int calls;
+} sizes;
+
+static void sizes_open(sizes *s, rp_autograph_options o, rp_output_policy p) {
+    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+    *s = (sizes){.seed = 7};
+    bench_open_with(&s->b, device, &o);
+    affine_open(&s->m, s->b.device, 0, 2, 1);
+    fo.name = "storm";
+    fo.fn = affine_call;
+    fo.user = &s->m;
+    fo.output = p;
+    fo.ring = p == RP_OUTPUT_RING ? 3 : 0;
+    s->f = function_with(&s->b, fo);
+}
+
+static void sizes_close(sizes *s) {
+    affine_close(&s->m);
+    bench_close(&s->b);
+}
+
+static rp_ran call_size(sizes *s, int64_t n) {
+    static float x[MOST];
+    float value = (float)(s->calls++ % 1000);
+    rp_value in = floats(x, n);
+    x[n - 1] = value;
+    rp_output *o = run_items(s->f, &in, 1);
+    assert_true(values_of(o)[n - 1] == 2 * value + 1);
+    rp_ran ran = rp_output_ran(o);
+    rp_output_free(o);
+    return ran;
+}
+
+static void call_sizes(sizes *s, int calls, const rp_autograph_options *o) {
+    for (int i = 0; i < calls; i++) {
+        (void)call_size(s, 1 + random_next(&s->seed) % MOST);
+        rp_autograph_info info = bench_info(&s->b);
+        assert_true(!o->max_bytes || info.bytes <= o->max_bytes);
+        assert_true(!o->max_graphs || info.graph_count <= o->max_graphs);
+    }
+}
+
+/* By each policy of outputs. */
+static void all_sizes_have_room(void **state) {
+    const rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    (void)state;
+    for (int policy = 0; policy < 3; policy++) {
+        sizes s;
+        sizes_open(&s, o, (rp_output_policy)policy);
+        call_sizes(&s, storm / 2, &o);
+        rp_autograph_info half = bench_info(&s.b);
+        call_sizes(&s, storm - storm / 2, &o);
+        rp_autograph_info info = bench_info(&s.b);
+        assert_int_equal(info.invalidated + info.evicted, 0);
+        assert_true(info.captures <= MOST);
+        if (storm > 15 * MOST) assert_true(half.captures == MOST && info.captures == MOST);
+        sizes_close(&s);
+    }
+}
+
+/* As many as a limit of graphs, or of bytes, allows: at the end those are replayed, and the other sizes run as they are. */
+static void limits_have_room_for_some(void **state) {
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        sizes s;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        o.max_graphs = k % 2 ? 0 : GRAPHS;
+        o.max_bytes = k % 2 ? BYTES : 0;
+        sizes_open(&s, o, (rp_output_policy)(k / 2));
+        call_sizes(&s, storm / 2, &o);
+        rp_autograph_info half = bench_info(&s.b);
+        call_sizes(&s, storm - storm / 2, &o);
+        rp_autograph_info info = bench_info(&s.b);
+        assert_int_equal(info.captures, half.captures);
+        assert_true(info.replays > half.replays);
+        sizes_close(&s);
+    }
+}
+
+/* What comes again and again takes the place of what no longer does. */
+static void other_sizes_take_over(void **state) {
+    enum { OTHERS = 20, TURNS = 100 };
+    sizes s;
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    (void)state;
+    o.max_graphs = GRAPHS;
+    sizes_open(&s, o, RP_OUTPUT_COPY);
+    call_sizes(&s, storm / 2, &o);
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int64_t n = 1; n <= OTHERS; n++) {
+            rp_ran ran = call_size(&s, n);
+            if (turn == TURNS - 1) assert_int_equal(ran, RP_RAN_REPLAY);
+        }
+    sizes_close(&s);
+}
+
+int size_storms_run(const char *name, int calls, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_sizes_have_room),
+        cmocka_unit_test(limits_have_room_for_some),
+        cmocka_unit_test(other_sizes_take_over),
+    };
+    device = name;
+    storm = calls;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
