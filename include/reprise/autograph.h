@@ -29,8 +29,8 @@
  *
  * On a GPU a graph is what the driver captures of the call's stream, so kernels of one's own and of libraries are in it, too: launch
  * them on rp_stream_handle(rp_call_stream(call)). Calls that wait, allocate or read back end the capture, and rp_call_check tells which
- * one it was; other threads go on meanwhile, and what they free is freed when no capture is under way. What a kernel of one's own
- * writes is not checked: it may write outputs, temps and states. Tensors in memory of the host are copied in each call, small ones
+ * one it was; other threads go on meanwhile, and what they free is freed when no capture is under way. A kernel of one's own may
+ * write outputs, temps and states; arguments are looked at after the first run, as far as docs/autograph.md says. Tensors in memory of the host are copied in each call, small ones
  * together; those that CUDA has pinned when the stream comes there. A replay is queued: read outputs behind it on the stream. */
 #ifndef REPRISE_AUTOGRAPH_H
 #define REPRISE_AUTOGRAPH_H

@@ -20,6 +20,7 @@ typedef struct capture {
     uint32_t next_result;                        /* while places are found */
     autograph_stands stands;                     /* what plain C is not to write */
     bool moved;
+    bool foreign; /* kernels of the function's own are in it */
 } capture;
 
 /* --- signatures ---------------------------------------------------------------------------- */
@@ -304,7 +305,9 @@ static rp_status make_graph(capture *c, device_graph **out, rp_error *err) {
     (void)snprintf(label, sizeof label, "%s", c->w->f->o.name);
     RP_TRY(poison(c, err));
     RP_TRY(device_stream_capture(c->a->stream, err));
+    if (!c->w->f->trusted) hal_capture_forbid(c->a->queue, device_own(c->a->device));
     rp_status st = run_again(c, &why);
+    c->foreign = !hal_capture_knows_all(c->a->queue);
     if (st != RP_OK) hal_capture_spoil(c->a->queue, &why); /* after what the stream refused */
     rp_error told = {0};
     rp_status end = device_stream_finish(c->a->stream, label, out, &told);
@@ -355,6 +358,11 @@ static rp_status capture_with(capture *c, rp_error *err) {
     c->next_result = 0;
     c->call.outs = c->e->outs;
     RP_TRY(make_graph(c, &graph, err));
+    rp_status st = c->foreign ? autograph_before_check(c->w->before, err) : RP_OK;
+    if (st != RP_OK) {
+        device_graph_free(graph);
+        return st;
+    }
     autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);
     c->e->used = c->a->calls;
     c->call.temp.memory = NULL;

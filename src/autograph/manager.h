@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "autograph/before.h"
 #include "autograph/graphs.h"
 #include "autograph/pack.h"
 #include "autograph/rows.h"
@@ -22,8 +23,7 @@ enum { AUTOGRAPH_LATE = 256 };
 
 /* Forms for which the limits leave no room. */
 typedef struct autograph_crowd {
-    uint32_t wasted,
-        full; /* graphs that went before they paid; how many there is room for */
+    uint32_t wasted, full; /* graphs that went before they paid; how many there is room for */
     uint64_t late[AUTOGRAPH_LATE]; /* hashes of the last ones that were not captured for this */
     uint32_t n_late;
 } autograph_crowd;
@@ -124,7 +124,8 @@ typedef struct autograph_wish {
     const rp_call *first;
     const rp_value *result;       /* with the addresses of that run, */
     const autograph_place *place; /* and what they are: one for each tensor */
-    uint64_t digest;              /* of what the first run called (hal_digest) */
+    const autograph_before *before;
+    uint64_t digest; /* of what the first run called (hal_digest) */
 } autograph_wish;
 /* Runs the function again to capture it. RP_OK: there is a graph; anything else: why says why there is none. Unless
  * that is RP_NOMEM, it is noted, and holds for this form of arguments or for all of the function. */

@@ -138,7 +138,9 @@ typedef struct first_run {
     bool lent; /* some are neither outputs nor what the caller has */
     char *result_block;
     autograph_rows rows;
-    uint64_t digest; /* of what it called */
+    autograph_before before;
+    uint32_t next_in; /* while args are made: of those that get slots */
+    uint64_t digest;  /* of what it called */
 } first_run;
 
 /* A dense tensor that may share memory with a state. */
@@ -187,6 +189,7 @@ static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
     size_t bytes = 0;
     RP_TRY(autograph_rows_meet(&r->rows, v, err));
     if (v->indirect) return place_address(r, v, err);
+    uint32_t number = v->state ? 0 : r->next_in++;
     b = autograph_rows_form(&r->rows, v);
     bool empty = autograph_bytes(&b, &bytes) && bytes == 0;
     bool reached = empty || device_reaches(device, b.data);
@@ -197,6 +200,8 @@ static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
         RP_TRY(rp_call_temp(&r->copies, &b, err));
         RP_TRY(autograph_copy_in(r->copies.a->queue, b.data, v, err));
         RP_TRY(autograph_rows_clear(&r->rows, r->copies.a->queue, b.data, v, err));
+    } else if (!v->state) {
+        autograph_before_keep(&r->before, b.data, bytes, number);
     }
     v->strided = false;
     v->tensor = b;
@@ -206,6 +211,7 @@ static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
 static void first_done(first_run *r) {
     autograph_call_done(&r->call);
     autograph_call_done(&r->copies);
+    autograph_before_done(&r->before);
     base_free(r->block);
     base_free(r->place);
     base_free(r->result_block);
@@ -317,9 +323,12 @@ static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash,
                             rp_output **out, rp_error *err) {
     first_run r = {.rows = {.rounded = !reason && autograph_rounds(f->a)}};
     rp_error why = {0};
+    if (!reason && !f->trusted && !device_is_host(f->a->device))
+        autograph_before_open(&r.before, f->a->device, f->a->queue);
     rp_status st = run_first(f, args, &r, err);
     if (st == RP_OK && !reason) {
-        autograph_wish w = {f, args, &r.args, hash, &r.call, &r.result, r.place, r.digest};
+        autograph_wish w = {f,         args,    &r.args,   hash,    &r.call,
+                            &r.result, r.place, &r.before, r.digest};
         if (autograph_capture(&w, &why) != RP_OK) reason = why.text;
     }
     if (st == RP_OK)

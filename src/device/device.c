@@ -147,6 +147,10 @@ rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) {
     return alloc_on(d->own, size, out, err);
 }
 
+const hal_device *device_own(const rp_device *d) {
+    return d->own;
+}
+
 void device_free(rp_device *d, void *p) {
     d->own->ops->release(d->own, p, hal_range_size(d->own, p));
 }

@@ -15,6 +15,7 @@ hal_device *device_root(const rp_device *d);
 /* The library's own memory, also while calls are captured; 1 byte at least. A capture may name it where hal_capture_allow says so alone. */
 rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
 void device_free(rp_device *d, void *p);
+const hal_device *device_own(const rp_device *d); /* the queue that has it; NULL: none yet */
 /* One thing that d knows, for a room above: NULL at first. The caller holds the lock, and what it puts there refers to d and takes itself away. */
 void **device_default_lock(rp_device *d);
 void device_default_unlock(rp_device *d);

@@ -38,7 +38,8 @@ struct hal_capture {
     uint32_t n;
     size_t scratch;
     hal_ranges *allowed, *wrote;
-    void **used; /* n_used of cap_used */
+    const hal_device *forbidden; /* or NULL */
+    void **used;                 /* n_used of cap_used */
     uint32_t n_used, cap_used;
     meaning *means; /* n_means */
     uint32_t n_means;
@@ -86,6 +87,14 @@ bool hal_capturing(const hal_device *d) {
 
 hal_ranges *hal_capture_allowed(const hal_device *d) {
     return d->capture ? d->capture->allowed : NULL;
+}
+
+void hal_capture_forbid(hal_device *d, const hal_device *other) {
+    d->capture->forbidden = other;
+}
+
+const hal_device *hal_capture_forbidden(const hal_device *d) {
+    return d->capture ? d->capture->forbidden : NULL;
 }
 
 rp_status hal_capture_begin(hal_device *d, rp_error *err) {

@@ -54,11 +54,13 @@ rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
                         rp_error *err) RP_MUST_USE;
 rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
 rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) RP_MUST_USE;
-/* The same for the range of the first queue that p lies in, if it lies in one. */
+/* The same for the range of the first queue that p lies in, if it lies in one; RP_UNSUPPORTED, the reason, for forbidden memory. */
 rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) RP_MUST_USE;
 /* Gives err the failure of a call, which is also that of the capture, where one is under way. */
 rp_status hal_note_failed(hal_device *d, rp_status st, const rp_error *why, rp_error *err);
 hal_ranges *hal_capture_allowed(const hal_device *d); /* NULL when none is under way */
+const hal_device *
+hal_capture_forbidden(const hal_device *d); /* likewise, or when it may name all */
 rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) RP_MUST_USE;
 /* For the table of a device whose driver captures: keeps is false, and close gives the first failure and forgets the rest. */
 rp_status hal_note_open(hal_device *d, bool keeps, rp_error *err) RP_MUST_USE;

@@ -290,6 +290,8 @@ void hal_bodies_free(hal_body *b);
 bool hal_capture_knows_all(const hal_device *d); /* false: kernels of others are in it, too */
 rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
                             rp_error *err) RP_MUST_USE;
+/* For calls that went to the driver (ops->capture_scan): memory of `other`, a queue, may be named only where hal_capture_allow says so. */
+void hal_capture_forbid(hal_device *d, const hal_device *other);
 /* Where d keeps what is noted: addresses of [p, p + size) in it are noted as those from `real` on, which are allowed. Such ranges are
  * disjoint. hal_capture_wrote and what asks for it have them as they were given. */
 rp_status hal_capture_mean(hal_device *d, const void *p, size_t size, const void *real,

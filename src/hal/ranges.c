@@ -260,13 +260,25 @@ static bool find_range(const hal_device *d, const void *p, range *out, bool *of_
     return in != NULL;
 }
 
+/* Memory that goes without any graph being told. */
+static rp_status check_forbidden(const hal_device *d, const void *p, rp_error *err) {
+    const hal_device *other = hal_capture_forbidden(d);
+    if (!other || !hal_ranges_meet(other->ranges, p, 1) ||
+        hal_ranges_meet(hal_capture_allowed(d), p, 1))
+        return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "a kernel is given memory that is neither an argument nor from the call or "
+                   "rp_device_alloc, such as another output: %p; give it as an argument",
+                   p);
+}
+
 rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) {
     hal_ranges *r = d->root ? d->root->ranges : d->ranges;
     (void)pthread_mutex_lock(&r->lock);
     const range *in = range_of(r, p);
     uintptr_t begin = in ? in->begin : 0;
     (void)pthread_mutex_unlock(&r->lock);
-    return begin ? hal_note_used(d, begin, err) : RP_OK;
+    return begin ? hal_note_used(d, begin, err) : check_forbidden(d, p, err);
 }
 
 static rp_status audit_one(hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {

@@ -337,6 +337,11 @@ static int do_node_kernel(void *node, cuda_kernel_node *out) {
     (void)node, (void)out;
     return code_of("node_kernel");
 }
+static int do_function_name(const char **out, void *function) {
+    (void)function;
+    *out = "k";
+    return code_of("function_name");
+}
 static int do_function_parameter(void *function, size_t idx, size_t *offset, size_t *size) {
     (void)function, (void)idx, (void)offset, (void)size;
     return 1;

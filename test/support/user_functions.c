@@ -48,6 +48,13 @@ static rp_status plain(void *data, rp_call *call, const rp_value *args, rp_value
     return twice(data, call, args, result, err);
 }
 
+static bool is_emulated(void) {
+    void *emu = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    bool is = emu && dlsym(emu, "emu_left");
+    if (emu) (void)dlclose(emu);
+    return is;
+}
+
 static void check_value(rp_output *o, rp_ran ran, float want) {
     assert_int_equal(rp_output_ran(o), ran);
     assert_true(values_of(o)[0] == want);
@@ -237,6 +244,94 @@ static void effects_happen_once_a_call(void **state) {
     user_close(&u);
 }
 
+/* --- what is seen of kernels ----------------------------------------------------------------- */
+
+static rp_status writes_its_argument(void *data, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    void *at = args->item[0].tensor.data, *parameters[] = {&at};
+    rp_status st =
+        rp_call_check(call, "cuLaunchKernel",
+                      kernels_launch(rp_call_stream(call), KERNEL_COUNT_UP, 1, parameters), err);
+    return st == RP_OK ? twice(data, call, args, result, err) : st;
+}
+
+/* Memory of the caller's is changed in every call, and the function is told to say so; a copy of the host's in none. */
+static void a_written_argument_is_found(void **state) {
+    (void)state;
+    for (int on_host = 0; on_host < 2; on_host++) {
+        user u;
+        float x = 1, now = 0;
+        rp_error err = {0};
+        void *at = NULL;
+        user_open(&u);
+        CHECK_OK(rp_device_alloc(u.b.device, sizeof x, &at, &err), &err);
+        CHECK_OK(rp_stream_copy(u.b.stream, at, &x, sizeof x, &err), &err);
+        rp_function *f = function_of(&u.b, "f", writes_its_argument, &u);
+        for (int i = 0; i < 4; i++) {
+            rp_value in = floats(on_host ? &x : at, 1);
+            rp_output *o = run_items(f, &in, 1);
+            if (!on_host)
+                assert_string_equal(
+                    rp_output_reason(o),
+                    "tensor 0 of the arguments is written; give it as rp_value_state");
+            check_value(o,
+                        !on_host ? RP_RAN_EAGER
+                        : i      ? RP_RAN_REPLAY
+                                 : RP_RAN_CAPTURE,
+                        9 * (on_host ? 2 : 2 + (float)i) + 4);
+            CHECK_OK(rp_stream_copy(u.b.stream, &now, at, sizeof now, &err), &err);
+            CHECK_OK(rp_stream_synchronize(u.b.stream, &err), &err);
+            assert_true(x == 1 && now == (on_host ? 1 : 2 + (float)i));
+        }
+        rp_device_free(u.b.device, at);
+        user_close(&u);
+    }
+}
+
+typedef struct reader {
+    user *u;
+    rp_buffer from;
+} reader;
+
+static rp_status reads_what_it_has(void *data, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    const reader *r = data;
+    rp_value x = rp_value_tensor(r->from), tuple = rp_value_tuple(&x, 1);
+    (void)args;
+    return twice(r->u, call, &tuple, result, err);
+}
+
+/* It goes with its output, which no graph would notice: a kernel's argument tells where it is. */
+static void memory_of_another_output_is_in_no_graph(void **state) {
+    (void)state;
+    for (int policy = 0; policy < 3; policy++) {
+        user u;
+        float x = 1;
+        user_open(&u);
+        rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+        o.name = "f";
+        o.fn = plain;
+        o.user = &u;
+        o.output = (rp_output_policy)policy;
+        o.ring = policy == RP_OUTPUT_RING ? 2 : 0;
+        rp_function *f = function_with(&u.b, o);
+        rp_value in = floats(&x, 1), none = rp_value_none();
+        rp_output_free(run_items(f, &in, 1));
+        rp_output *held = run_items(f, &in, 1);
+        reader r = {&u, result_of(held)->tensor};
+        rp_function *g = function_of(&u.b, "g", reads_what_it_has, &r);
+        for (int i = 0; i < 2; i++) {
+            rp_output *y = run_items(g, &none, 1);
+            assert_non_null(strstr(rp_output_reason(y), "neither an argument nor from the call"));
+            check_value(y, RP_RAN_EAGER, 9 * 13 + 4);
+        }
+        rp_value given = rp_value_tensor(r.from); /* as it is told to */
+        check_value(run_items(f, &given, 1), RP_RAN_REPLAY, 9 * 13 + 4);
+        rp_output_free(held);
+        user_close(&u);
+    }
+}
+
 /* --- what no graph can contain --------------------------------------------------------------- */
 
 static rp_status waits(void *data, rp_call *call, const rp_value *args, rp_value *result,
@@ -289,6 +384,29 @@ static rp_status reads_host_memory(void *data, rp_call *call, const rp_value *ar
     return rp_call_check(call, "cuMemcpyAsync", code, err);
 }
 
+/* Of the driver's, which the library does not call. */
+static void *driver_symbol(const char *name) {
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *p = lib ? dlsym(lib, name) : NULL;
+    if (lib) (void)dlclose(lib);
+    assert_non_null(p);
+    return p;
+}
+
+/* The driver would make it a part of the graph. */
+static rp_status allocates_in_stream_order(void *data, rp_call *call, const rp_value *args,
+                                           rp_value *result, rp_error *err) {
+    int (*take)(uint64_t *, size_t, void *) =
+        (int (*)(uint64_t *, size_t, void *))(uintptr_t)driver_symbol("cuMemAllocAsync");
+    int (*give)(uint64_t, void *) =
+        (int (*)(uint64_t, void *))(uintptr_t)driver_symbol("cuMemFreeAsync");
+    uint64_t at = 0;
+    rp_status st = twice(data, call, args, result, err);
+    void *stream = rp_stream_handle(rp_call_stream(call));
+    if (st == RP_OK) st = rp_call_check(call, "cuMemAllocAsync", take(&at, 64, stream), err);
+    if (st == RP_OK) st = rp_call_check(call, "cuMemFreeAsync", give(at, stream), err);
+    return st;
+}
+
 static rp_status takes_device_memory(void *data, rp_call *call, const rp_value *args,
                                      rp_value *result, rp_error *err) {
     user *u = data;
@@ -306,12 +424,20 @@ static rp_status waits_by_the_stream(void *data, rp_call *call, const rp_value *
 }
 
 static void what_no_graph_contains_is_named(void **state) {
-    static const struct {
+    const char *told_of_a_call_not_looked_at =
+        is_emulated() ? "a call that no capture permits (it waits, allocates, reads back or forks) "
+                        "ended the capture behind kernel affine, node"
+                      : "a call that no capture permits (it waits, allocates, reads back or forks) "
+                        "ended the capture";
+    const struct {
         rp_function_fn fn;
         const char *why;
     } cases[] = {
         {waits, "cuStreamSynchronize gave code 900: a graph can contain no call that waits"},
-        {waits_and_does_not_look, "ended the capture"},
+        /* What the driver tells of a call that nobody looked at: its kind, and of the emulated one what was in front of it. */
+        {waits_and_does_not_look, told_of_a_call_not_looked_at},
+        {allocates_in_stream_order,
+         "the function allocates memory in stream order; take memory by rp_call_temp"},
         {allocates, "cuMemAlloc gave code 900: a graph can contain no call that waits, allocates"},
         {reads_back, "reads back: a copy of 4 bytes to the host"},
         {reads_host_memory, "copies 4 bytes from memory of the host that is not pinned"},
@@ -577,6 +703,8 @@ int user_functions_run(const char *name, const char *group) {
         cmocka_unit_test(nested_functions_are_one_graph),
         cmocka_unit_test(compiled_graphs_are_captured),
         cmocka_unit_test(effects_happen_once_a_call),
+        cmocka_unit_test(a_written_argument_is_found),
+        cmocka_unit_test(memory_of_another_output_is_in_no_graph),
         cmocka_unit_test(what_no_graph_contains_is_named),
         cmocka_unit_test(one_thread_captures_while_another_frees),
         cmocka_unit_test(an_output_is_freed_inside_of_a_capture),

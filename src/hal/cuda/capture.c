@@ -4,23 +4,63 @@
  * The mode is the thread's own: calls that a graph cannot contain are refused to this thread alone, and the others go on. Of what the
  * driver would contain and a replay could not repeat rightly, the graph is searched when it is done: copies to the host,
  * which the function reads too early, copies from host memory that will have moved on, and memory in stream order. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
 
+/* Of the graph under way: its nodes so far, owned by the caller. */
+static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t *out_n,
+                          rp_error *err) {
+    size_t n = 0;
+    RP_TRY(cuda_check(&d->cu, d->cu.graph_nodes(graph, NULL, &n), "nodes of a capture", err));
+    void **node = base_alloc_array(n + 1, sizeof(void *));
+    if (!node) return rp_fail(err, RP_NOMEM, "a capture of %zu nodes", n);
+    rp_status st =
+        n ? cuda_check(&d->cu, d->cu.graph_nodes(graph, node, &n), "nodes of a capture", err)
+          : RP_OK;
+    if (st != RP_OK) {
+        base_free(node);
+        return st;
+    }
+    *out = node;
+    *out_n = n;
+    return RP_OK;
+}
+
+/* The kernel that the capture ended behind, as far as the driver still tells. */
+static void tell_last(const cuda_device *d, char *out, size_t size) {
+    rp_error none = {0};
+    void **node = NULL;
+    size_t n = 0;
+    int type = -1;
+    cuda_kernel_node k = {0};
+    const char *name = NULL;
+    out[0] = 0;
+    if (!d->captured.graph || nodes_of(d, d->captured.graph, &node, &n, &none) != RP_OK) return;
+    if (n && d->cu.node_type(node[n - 1], &type) == 0 && type == CUDA_NODE_KERNEL &&
+        d->cu.node_kernel(node[n - 1], &k) == 0 && k.function &&
+        d->cu.function_name(&name, k.function) == 0 && name)
+        (void)snprintf(out, size, " behind kernel %s, node %zu", name, n);
+    else if (n)
+        (void)snprintf(out, size, " behind node %zu", n);
+    base_free(node);
+}
+
 rp_status cuda_capture_check(const cuda_device *d, int code, const char *what, rp_error *err) {
+    char last[64];
     if (code < CUDA_CAPTURE_FIRST || code > CUDA_CAPTURE_LAST)
         return cuda_check(&d->cu, code, what, err);
     const char *name = NULL;
     (void)d->cu.error_name(code, &name);
+    tell_last(d, last, sizeof last);
     return rp_fail(
         err, RP_UNSUPPORTED,
-        "a call that no capture permits (it waits, allocates, reads back, or leaves a "
-        "stream that does not come back) ended the capture: %s; rp_call_check says which "
-        "one it was",
-        name ? name : "CUDA");
+        "a call that no capture permits (it waits, allocates, reads back or forks) ended "
+        "the capture%s: %s; rp_call_check says which one it was",
+        last, name ? name : "CUDA");
 }
 
 static void forget(cuda_device *d) {
@@ -51,25 +91,6 @@ rp_status cuda_capture_begin(hal_device *base, rp_error *err) {
     cuda_guard_leave();
     (void)hal_note_close(base, &none);
     return st;
-}
-
-/* Of the graph under way: its nodes so far, owned by the caller. */
-static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t *out_n,
-                          rp_error *err) {
-    size_t n = 0;
-    RP_TRY(cuda_check(&d->cu, d->cu.graph_nodes(graph, NULL, &n), "nodes of a capture", err));
-    void **node = base_alloc_array(n + 1, sizeof(void *));
-    if (!node) return rp_fail(err, RP_NOMEM, "a capture of %zu nodes", n);
-    rp_status st =
-        n ? cuda_check(&d->cu, d->cu.graph_nodes(graph, node, &n), "nodes of a capture", err)
-          : RP_OK;
-    if (st != RP_OK) {
-        base_free(node);
-        return st;
-    }
-    *out = node;
-    *out_n = n;
-    return RP_OK;
 }
 
 void *cuda_capture_at(const cuda_device *d, void *const **last, size_t *n_last) {

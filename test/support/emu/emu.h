@@ -59,6 +59,9 @@ typedef enum emu_made {
 /* One more of a kind, where code is 0, or with -1 one less; gives code. */
 int emu_count(emu_made kind, int more, int code);
 
+int emu_memory_alloc(uint64_t *out, size_t size) EXPORT("cuMemAlloc_v2");
+int emu_memory_free(uint64_t at) EXPORT("cuMemFree_v2");
+
 /* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */
 bool emu_may(void);
 

@@ -10,7 +10,7 @@
 
 /* --- graphs ----------------------------------------------------------------------- */
 
-typedef enum emu_kind { KERNEL, COPY, COPY_2D, SET, BRANCH } emu_kind;
+typedef enum emu_kind { KERNEL, COPY, COPY_2D, SET, BRANCH, ALLOC, FREE } emu_kind;
 typedef struct emu_node {
     emu_kind kind;
     const emu_function *f;
@@ -105,15 +105,20 @@ static int run(const emu_node *k) {
         break;
     case SET: emu_set(k->to, k->value, k->size); break;
     case BRANCH: return run_branch(k);
+    case ALLOC: /* there since it was captured, until the graph goes */
+    case FREE: break;
     }
     return 0;
 }
+
+static void free_captured(uint64_t at);
 
 static void free_nodes(emu_graph *g) {
     while (g->first) {
         emu_node *k = g->first;
         g->first = k->next;
         if (k->body && !k->of) free_nodes(k->body);
+        if (k->kind == ALLOC && !k->of) free_captured(k->to);
         free(k);
     }
     free(g);
@@ -184,7 +189,9 @@ CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
                                 [COPY] = CUDA_NODE_COPY,
                                 [COPY_2D] = CUDA_NODE_COPY,
                                 [SET] = 2,
-                                [BRANCH] = CUDA_NODE_BRANCH};
+                                [BRANCH] = CUDA_NODE_BRANCH,
+                                [ALLOC] = CUDA_NODE_ALLOC,
+                                [FREE] = CUDA_NODE_FREE};
     *out = types[((const emu_node *)node)->kind];
     return 0;
 }
@@ -193,6 +200,11 @@ CU(emu_node_kernel, "cuGraphKernelNodeGetParams_v2", void *node, cuda_kernel_nod
     emu_node *k = node;
     if (k->kind != KERNEL) return INVALID;
     *out = (cuda_kernel_node){.function = (void *)(uintptr_t)k->f, .parameters = k->parameters};
+    return 0;
+}
+
+CU(emu_function_name, "cuFuncGetName", const char **out, void *function) {
+    *out = ((const emu_function *)function)->name;
     return 0;
 }
 
@@ -451,6 +463,33 @@ CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     int code = run_all(exec);
     emu_hold(false);
     return code;
+}
+
+/* --- memory in the order of a stream ------------------------------------------------------ */
+
+static int relax(void) {
+    int before = thread_mode;
+    thread_mode = CUDA_CAPTURE_RELAXED;
+    return before;
+}
+
+static void free_captured(uint64_t at) {
+    int before = relax();
+    (void)emu_memory_free(at);
+    thread_mode = before;
+}
+
+CU(emu_alloc_in_order, "cuMemAllocAsync", uint64_t *out, size_t size, void *stream) {
+    const emu_stream *s = stream;
+    int before = relax(), code = emu_memory_alloc(out, size);
+    thread_mode = before;
+    if (code || !s->graph) return code;
+    return give(stream, &(emu_node){.kind = ALLOC, .to = *out});
+}
+
+CU(emu_free_in_order, "cuMemFreeAsync", uint64_t at, void *stream) {
+    const emu_stream *s = stream;
+    return s->graph ? give(stream, &(emu_node){.kind = FREE}) : emu_memory_free(at);
 }
 
 /* --- events: all that was given has run ---------------------------------------------- */

@@ -1,0 +1,30 @@
+/* On a GPU: what arguments were that the first run was given where they lie. A kernel of the user's own tells nobody what it writes; one
+ * that writes an argument would change the caller's memory in that run, and in replays the manager's. */
+#ifndef AUTOGRAPH_BEFORE_H
+#define AUTOGRAPH_BEFORE_H
+
+#include "autograph/memory.h"
+
+typedef struct autograph_was {
+    const void *at;
+    autograph_memory *copy;
+    size_t size;
+    uint32_t number; /* of the tensors that get slots */
+} autograph_was;
+
+typedef struct autograph_before {
+    rp_device *device; /* NULL: nothing is kept */
+    hal_device *queue;
+    autograph_was *v; /* n of cap */
+    uint32_t n, cap;
+    size_t bytes;
+} autograph_before;
+
+void autograph_before_open(autograph_before *b, rp_device *d, hal_device *queue);
+/* As far as there is memory for it, and no more than 64 MB of a call. */
+void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number);
+/* RP_UNSUPPORTED, the reason, where something is no longer as it was. Waits. */
+rp_status autograph_before_check(const autograph_before *b, rp_error *err) RP_MUST_USE;
+void autograph_before_done(autograph_before *b);
+
+#endif
