@@ -36,6 +36,35 @@ static void wide_bodies_agree(void **state) {
         agree_on_threads(control_wide, seed, 1 + (uint32_t)seed % 4);
 }
 
+/* Sizes of a body are in another order than those around it. */
+static const char *const turned_sizes[] = {
+    "graph @two(%p: bool[], %a: f32[A], %b: f32[B]) where A in [1,9], B in [10,30] {\n"
+    "  %r = cond %p, %b, %a {\n"
+    "    then=graph @f(%b: f32[B], %a: f32[A]) where B in [10,30], A in [1,9] {\n"
+    "      %s = sum %b {axis=0} ret %s },\n"
+    "    else=graph @g(%b: f32[B], %a: f32[A]) where B in [10,30], A in [1,9] {\n"
+    "      %s = sum %a {axis=0} ret %s }}\n"
+    "  ret %r\n"
+    "}\n",
+    "graph @three(%h: f32[A], %b: f32[B], %xs: f32[T,C])\n"
+    "    where A in [1,9], B in [10,30], C in [31,60], T in [1,4] {\n"
+    "  %r = scan %h, %xs, %b {carried=1, sliced=1,\n"
+    "    body=graph @step(%h: f32[A], %x: f32[C], %b: f32[B])\n"
+    "        where C in [31,60], B in [10,30], A in [1,9] {\n"
+    "      %s = sum %x {axis=0, keep=true}\n"
+    "      %m = amax %b {axis=0, keep=true}\n"
+    "      %t = mul %s, %m\n"
+    "      %n = add %h, %t\n"
+    "      ret %n, %s }}\n"
+    "  %sums = result %r {index=1}\n"
+    "  ret %r, %sums\n"
+    "}\n"};
+
+static void bodies_have_sizes_in_their_own_order(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) agree_on_three(turned_sizes[i], NULL);
+}
+
 /* --- 512 steps ------------------------------------------------------------------------ */
 
 #define STEP                  \
@@ -235,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_agree),
         cmocka_unit_test(wide_bodies_agree),
+        cmocka_unit_test(bodies_have_sizes_in_their_own_order),
         cmocka_unit_test(a_recurrence_equals_its_steps),
         cmocka_unit_test(a_body_is_compiled_once),
         cmocka_unit_test(a_captured_list_decides_anew),

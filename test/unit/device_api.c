@@ -281,6 +281,25 @@ static void settings_agree(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* No name is the processor, and a GPU without a number is the first. */
+static void names_that_mean_one_device(void **state) {
+    static const char *const names[][2] = {
+        {NULL, "cpu"}, {"", "cpu"}, {"cuda", "cuda:0"}, {"cuda:0", "cuda"}};
+    (void)state;
+    for (size_t i = 0; i < (no_gpu ? 2 : 4); i++) {
+        rp_error err = {0};
+        rp_device *d = NULL;
+        char setting[32];
+        rp_device_info info = RP_DEVICE_INFO_INIT;
+        CHECK_OK(rp_device_open(names[i][0], 1, &d, &err), &err);
+        CHECK_OK(rp_device_get_info(d, &info, &err), &err);
+        assert_string_equal(info.name, i < 2 ? "cpu" : names[i][0]);
+        (void)snprintf(setting, sizeof setting, "device=%s", names[i][1]);
+        rp_compiled_free(compile_on(d, setting));
+        rp_device_close(d);
+    }
+}
+
 static void engines_share_a_device(void **state) {
     size_t live = base_live();
     (void)state;
@@ -355,6 +374,7 @@ int main(void) {
         cmocka_unit_test(a_stream_of_another_device),
         cmocka_unit_test(a_capture_inside_of_another),
         cmocka_unit_test(settings_agree),
+        cmocka_unit_test(names_that_mean_one_device),
         cmocka_unit_test(engines_share_a_device),
     };
     if (gpu_emulate(&no_gpu)) no_gpu = NULL;

@@ -106,6 +106,43 @@ static void a_gpu_is_asked_for_the_sum(void **state) {
     sums_are_judged("device=cuda:0", limit_gpu, long_ones, "max_model_len=2048");
 }
 
+/* What does not fit, and the setting that is named for it. Bytes of a block are 1 << 20, so the numbers are in MB. */
+static const struct {
+    engine_lengths lengths;
+    uint64_t tokens, steps, weights, memory;
+    const char *cure;
+} asks[] = {
+    /* few long sequences are made shorter, many short ones fewer */
+    {{.len = 8192, .seqs = 2}, 512, 10, 10, 700, "max_model_len=4096 fits"},
+    {{.len = 64, .seqs = 512}, 512, 10, 10, 1400, "max_num_seqs=256 fits"},
+};
+
+static void asked(size_t i, rp_error *err) {
+    hal_device *d = NULL;
+    CHECK_OK(hal_open("cpu", 1, &d, err), err);
+    const uint64_t mb = 1 << 20, live = hal_live_bytes(d);
+    const engine_asks a = {.lengths = asks[i].lengths,
+                           .tokens = asks[i].tokens,
+                           .kv = engine_budget_blocks(asks[i].lengths) * mb,
+                           .weights = asks[i].weights * mb};
+    /* Steps were given what is not there any more. */
+    const engine_budget b = {d, asks[i].memory * mb, live - asks[i].steps * mb};
+    limit_host(asks[i].memory * mb - asks[i].steps * mb);
+    assert_int_equal(engine_budget_judge(&b, &a, err), RP_NOMEM);
+    no_limit();
+    hal_close(d);
+}
+
+static void the_setting_that_is_named_is_the_one_that_asks_for_most(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        rp_error err = {0};
+        asked(i, &err);
+        const char *at = strrchr(err.text, ';');
+        if (!at || strcmp(at + 2, asks[i].cure) != 0) fail_msg("%s", err.text);
+    }
+}
+
 static void weights_alone_are_told(void **state) {
     rp_error err = {0};
     (void)state;
@@ -119,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_is_asked_for_the_sum),
         cmocka_unit_test(a_gpu_is_asked_for_the_sum),
+        cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
     };
     machine = tree_new("machine");

@@ -48,6 +48,47 @@ static void ranges_hold_every_value(void **state) {
     }
 }
 
+/* v as every class in turn, from an index that is known to be v: the ranges on the way, and what a run gives. */
+static void becomes_each(int64_t v) {
+    static const kir_class classes[] = {KIR_I64, KIR_I32, KIR_F32, KIR_F64};
+    enum { N = 4 };
+    kir_ref r[N * N];
+    double got[N * N];
+    void *arg[] = {got};
+    rp_error err = {0};
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    uint32_t out = kir_add_buf(f, "out", KIR_ARG, RP_DTYPE_F64, 0, 0, 0);
+    kir_ref item = kir_begin(f, KIR_PAR, kir_const_i(f, 1));
+    kir_ref known = kir_bin(f, KIR_IADD, item, kir_const_i(f, v));
+    for (int a = 0; a < N; a++)
+        for (int b = 0; b < N; b++) {
+            kir_ref x = kir_from_index(f, classes[a], known), y = kir_cvt(f, classes[b], x);
+            r[a * N + b] = y;
+            kir_store(f, out, kir_const_i(f, a * N + b), kir_cvt(f, KIR_F64, y));
+        }
+    kir_end(f);
+    CHECK_OK(kir_status(f, &err), &err);
+    CHECK_OK(kir_run(f, arg, NULL, NULL, 0, 1, &err), &err);
+    for (int i = 0; i < N * N; i++) {
+        kir_range is = f->ranges[r[i]];
+        if (got[i] < (double)is.lo || got[i] > (double)is.hi)
+            fail_msg("%lld as %s as %s is %.0f, not in [%lld, %lld]", (long long)v,
+                     kir_class_name(classes[i / N]), kir_class_name(classes[i % N]), got[i],
+                     (long long)is.lo, (long long)is.hi);
+    }
+    kir_free(f);
+}
+
+/* Where a type has no room for a number, what it has in its place is in the range, too. */
+static void what_numbers_become_is_in_range(void **state) {
+    (void)state;
+    for (int bits = 7; bits < 53; bits++)
+        for (int64_t d = -3; d <= 3; d++) {
+            becomes_each((INT64_C(1) << bits) + d);
+            becomes_each(-(INT64_C(1) << bits) + d);
+        }
+}
+
 /* Whether op of two numbers from `lo` to `hi` may do without the care for what does not fit i32. */
 static bool exact(ir_op op, int64_t lo, int64_t hi) {
     kir_func *f = kir_new("f", KIR_KERNEL, NULL);
@@ -132,6 +173,7 @@ static void roundings_are_those_of_the_types(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_hold_every_value),
+        cmocka_unit_test(what_numbers_become_is_in_range),
         cmocka_unit_test(results_that_fit_are_exact),
         cmocka_unit_test(roundings_are_those_of_the_types),
     };
