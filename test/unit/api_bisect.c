@@ -135,6 +135,9 @@ static void fails_alone(const rp_bisect_info *i) {
     assert_true(again.differs);
     assert_string_equal(again.op, i->op);
     assert_int_equal(again.nodes, i->nodes);
+    /* What is told is of this graph, with these sizes. */
+    assert_string_equal(again.element, i->element);
+    assert_true(again.want == i->want && again.got == i->got && again.ulps == i->ulps);
     rp_bisection_free(b);
     rp_graph_free(g);
 }

@@ -165,6 +165,41 @@ static void params_have_no_slots(void **state) {
     bench_close(&b);
 }
 
+/* A param and a state of a captured graph lie where they were bound last. */
+static void what_is_bound_anew_is_used(void **state) {
+    float x = 1, params[2] = {10, 20}, states[2] = {100, 300};
+    float *const from[] = {params, states};
+    static const char *const names[] = {"p", "s"};
+    bench b;
+    rp_error err = {0};
+    affine m = {.c = NULL};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_EXACT);
+    rp_graph *g = rp_graph_new("bound");
+    rp_tensor y = rp_add(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1)),
+                         rp_param(g, "p", RP_DTYPE_F32, RP_SHAPE(1)));
+    y = rp_add(y, rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(1)));
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(b.device, g, NULL, &m.c, &err), &err);
+    rp_graph_free(g);
+    for (int k = 0; k < 2; k++) CHECK_OK(rp_compiled_bind(m.c, names[k], from[k], &err), &err);
+    rp_function *f = function_of(&b, "bound", affine_call, &m);
+    int at[2] = {0, 0};
+    for (int i = 0; i < 12; i++) {
+        for (int again = 0; again < 3; again++) {
+            rp_value in = floats(&x, 1);
+            float got = first_of(run_items(f, &in, 1)), want = x + params[at[0]] + states[at[1]];
+            if (got != want) fail_msg("%d, %d: %g, want %g", i, again, got, want);
+        }
+        const int k = i / 2 % 2;
+        at[k] = !at[k];
+        CHECK_OK(rp_compiled_bind(m.c, names[k], &from[k][at[k]], &err), &err);
+    }
+    assert_true(bench_info(&b).replays > 0);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* One for all who ask, until the last has given it back; another device has another. */
 static void a_device_has_a_manager(void **state) {
     static const char *const names[] = {"cpu", "null"};
@@ -534,6 +569,7 @@ int main(void) {
         cmocka_unit_test(exact_growth_counts),
         cmocka_unit_test(exact_growth_counts_of_pieces),
         cmocka_unit_test(params_have_no_slots),
+        cmocka_unit_test(what_is_bound_anew_is_used),
         cmocka_unit_test(reserved_growth_counts),
         cmocka_unit_test(growth_beyond_the_reservation),
         cmocka_unit_test(what_is_static),

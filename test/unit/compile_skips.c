@@ -71,12 +71,36 @@ static void unknown_names_are_refused(void **state) {
     rp_config_free(cfg);
 }
 
+static void key_of(const char *name, const char *uuid, char hex[33]) {
+    rp_error err = {0};
+    cache_key *k = cache_key_new();
+    const pass_extra one = {.name = name, .uuid = uuid};
+    CHECK_OK(compile_skips_key(&one, 1, k, &err), &err);
+    base_hash_hex(cache_key_hash(k), hex);
+    cache_key_free(k);
+}
+
+/* A pass that is another, or another version of it, is another key. */
+static void passes_are_in_the_key_by_name_and_version(void **state) {
+    static const char *const passes[][2] = {
+        {"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}, {"a", "b"}};
+    char hex[5][33], again[33];
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        key_of(passes[i][0], passes[i][1], hex[i]);
+        key_of(passes[i][0], passes[i][1], again);
+        assert_string_equal(hex[i], again);
+        for (int k = 0; k < i; k++) assert_string_not_equal(hex[i], hex[k]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_come_from_both),
         cmocka_unit_test(every_switch_counts),
         cmocka_unit_test(nothing_is_left_out_by_default),
         cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(passes_are_in_the_key_by_name_and_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,6 +230,36 @@ static void elementwise_ops_are_the_table(void **state) {
     assert_true(ir_apply(IR_gt, RP_DTYPE_F32, RP_DTYPE_BOOL, nan) == 0);
 }
 
+/* An op that commutes gives the same bits either way, of every two values of every type. */
+static void ops_that_commute_do(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F64, RP_DTYPE_I32, RP_DTYPE_BOOL};
+    static const double reals[] = {0.0, -0.0, 1, -1, 2.5, 1e30, INFINITY, -INFINITY, NAN},
+                        integers[] = {0, 1, -1, 2, 7, 65536, 2147483647, -2147483648.0};
+    uint32_t n = 0;
+    (void)state;
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        const ir_op_info *is = ir_op_table((ir_op)op);
+        if (!ir_op_commutes((ir_op)op)) continue;
+        assert_true(is->kind == IR_KIND_ELEMENTWISE && is->arity == 2);
+        n++;
+        for (size_t t = 0; t < 4; t++) {
+            const bool real = ir_dtype_is_real(types[t]);
+            if (real ? !ir_op_on_floats((ir_op)op) : !ir_op_on_integers((ir_op)op)) continue;
+            const int values = real ? 9 : types[t] == RP_DTYPE_BOOL ? 2 : 8;
+            for (int i = 0; i < values * values; i++) {
+                const double *v = real ? reals : integers;
+                const double ab[2] = {v[i / values], v[i % values]}, ba[2] = {ab[1], ab[0]};
+                double x = ir_apply((ir_op)op, types[t], types[t], ab),
+                       y = ir_apply((ir_op)op, types[t], types[t], ba);
+                if (memcmp(&x, &y, sizeof x) != 0 && !(isnan(x) && isnan(y)))
+                    fail_msg("%s of %s %g and %g is %g, and %g the other way", is->name,
+                             rp_dtype_name(types[t]), ab[0], ab[1], x, y);
+            }
+        }
+    }
+    assert_true(n >= 5);
+}
+
 /* --- matmul, attention against independent loops -------------------------------- */
 
 static void batched_matmul(void **state) {
@@ -425,6 +455,7 @@ int main(void) {
         cmocka_unit_test(int16_rows_hold_q_scale_and_sum),
         cmocka_unit_test(integers_wrap),
         cmocka_unit_test(elementwise_ops_are_the_table),
+        cmocka_unit_test(ops_that_commute_do),
         cmocka_unit_test(batched_matmul),
         cmocka_unit_test(paged_attention),
         cmocka_unit_test(wrong_leaves_are_refused),

@@ -13,11 +13,14 @@ static const char header[] =
     " %i: i32[T], %l: i64[4], %h: f16[T,8], %mu: f32[T,8] mutates, %c: f32[2,3,4,5,6,7], %q: "
     "i16b32[T,64], %my: f32[S,8] mutates,\n"
     " %x64: f32[T,64], %d: f64[4], %e: f32[0,4], %u8: u8[4], %bt: i32[S,4], %one: f32[1,8], %b3: "
-    "f32[2,T,8])\n"
+    "f32[2,T,8], %j: i32[S], %i64: i64[T], %bt2: i64[S,4])\n"
     " where T in [1,64], S in [1,64], Z in [0,9] {\n"
     " %w4 = param @w4 : q4_1[96,64]\n %k = state @k : f16[9,2,16,4]\n %v = state @v : "
     "f16[9,2,16,4]\n"
-    " %k32 = state @k32 : f32[9,2,16,4]\n %o = empty {dtype=f32, shape=[T,8]}\n %n = ";
+    " %k32 = state @k32 : f32[9,2,16,4] %k8 = state @k8 : f16[8,2,16,4] %kh = state @kh : "
+    "f16[9,1,16,4]\n"
+    " %kb = state @kb : f16[9,2,8,4] %kd = state @kd : f16[9,2,16,8]\n %o = empty {dtype=f32, "
+    "shape=[T,8]}\n %n = ";
 
 static void run_case(const rule_case *c) {
     char text[2048];
@@ -25,7 +28,7 @@ static void run_case(const rule_case *c) {
     rp_error err = {0};
     (void)snprintf(text, sizeof text, "%s%s\n ret %%n\n}", header, c->line);
     if (ir_parse(text, strlen(text), &g, &err) != RP_OK) {
-        const char *got = strncmp(err.text, "line 10: ", 9) == 0 ? err.text + 9 : err.text;
+        const char *got = strncmp(err.text, "line 11: ", 9) == 0 ? err.text + 9 : err.text;
         if (strcmp(got, c->want) != 0) fail_msg("%s\n got  %s\n want %s", c->line, got, c->want);
         return;
     }
@@ -293,11 +296,39 @@ static void effects(void **state) {
     RUN(cases);
 }
 
+/* Operands of attention fit each other: with any one of another size or type it is refused. */
+static void one_operand_of_attention_differs(void **state) {
+    static const char *const right[] = {"x", "k", "v", "i", "i", "bt", "o"};
+    static const char *const wrong[7][6] = {{"y", "h", "x64", "b3"},
+                                            {"k8", "kh", "kb", "kd", "k32", "x"},
+                                            {"k8", "kh", "kb", "kd", "k32", "x"},
+                                            {"j", "l", "i64", "x", "bt"},
+                                            {"j", "l", "i64", "x", "bt"},
+                                            {"i", "bt2", "x"},
+                                            {"my", "x64", "i", "x"}};
+    (void)state;
+    for (int at = 0; at < 7; at++)
+        for (int k = 0; k < 6 && wrong[at][k]; k++) {
+            char text[2048];
+            ir_graph *g = NULL;
+            rp_error err = {0};
+            int n = snprintf(text, sizeof text, "%sattention", header);
+            for (int i = 0; i < 7; i++)
+                n += snprintf(text + n, sizeof text - (size_t)n, "%s %%%s", i ? "," : "",
+                              i == at ? wrong[at][k] : right[i]);
+            (void)snprintf(text + n, sizeof text - (size_t)n, " %s\n ret %%n\n}", ATTN);
+            if (ir_parse(text, strlen(text), &g, &err) == RP_OK)
+                fail_msg("operand %d may be %%%s", at, wrong[at][k]);
+            if (!strstr(err.text, ": attention: ")) fail_msg("%%%s: %s", wrong[at][k], err.text);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise), cmocka_unit_test(reductions),   cmocka_unit_test(views),
-        cmocka_unit_test(moves),       cmocka_unit_test(contractions), cmocka_unit_test(constants),
-        cmocka_unit_test(effects),
+        cmocka_unit_test(elementwise),  cmocka_unit_test(reductions),
+        cmocka_unit_test(views),        cmocka_unit_test(moves),
+        cmocka_unit_test(contractions), cmocka_unit_test(constants),
+        cmocka_unit_test(effects),      cmocka_unit_test(one_operand_of_attention_differs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,8 @@ typedef struct trial {
     uint32_t n;
     rp_dtype type; /* of most variables */
     ir_shape shape;
+    uint32_t swaps,
+        n_commuting; /* bit i: the operands of the i-th op that commutes are exchanged */
 } trial;
 
 static ir_shape random_shape(ir_graph *g) {
@@ -99,7 +101,7 @@ static bool build_op(trial *t, const pass_term *x, ir_ref *out) {
     ir_attr attrs[2];
     ir_dim dims[IR_MAX_RANK];
     int64_t axes[IR_MAX_RANK];
-    bool swap = (x->op == IR_add || x->op == IR_mul) && pick(2);
+    const bool swap = x->n_in == 2 && ir_op_commutes(x->op) && t->swaps >> t->n_commuting++ & 1;
     /* Values first, so that a number can take their type. */
     for (int numbers = 0; numbers < 2; numbers++)
         for (uint32_t i = 0; i < x->n_in; i++) {
@@ -181,9 +183,9 @@ static void compare(const trial *t, ir_ref before, ir_ref after) {
 }
 
 /* Whether the rule applied to the random graph. */
-static bool try_rule(const pass_rule *rule) {
+static bool try_rule(const pass_rule *rule, uint32_t swaps) {
     rp_error err = {0};
-    trial t = {.rule = rule, .g = ir_graph_new("rule")};
+    trial t = {.rule = rule, .g = ir_graph_new("rule"), .swaps = swaps};
     ir_ref root, made = IR_NONE;
     bool ok = t.g != NULL;
     assert_true(ok);
@@ -206,11 +208,32 @@ static void every_rule_keeps_every_bit(void **state) {
     for (uint32_t i = 0; i < rules.n; i++) {
         uint32_t applied = 0;
         rng = 88172645463325252u + i;
-        for (int k = 0; k < 20000 && applied < 200; k++) applied += try_rule(&rules.rule[i]);
+        for (int k = 0; k < 20000 && applied < 200; k++)
+            applied += try_rule(&rules.rule[i], pick(16));
         if (applied < 20)
             fail_msg("%.*s: applied %u times only", (int)rules.rule[i].text.len,
                      rules.rule[i].text.ptr, applied);
     }
+    pass_rules_done(&rules);
+}
+
+/* The same graph with the operands of ops that commute in every order. */
+static void rules_apply_in_any_order_of_operands(void **state) {
+    pass_rules rules;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(pass_rules_parse(pass_rules_text(), &rules, &err), &err);
+    for (uint32_t i = 0; i < rules.n; i++)
+        for (uint64_t k = 1; k <= 300; k++) {
+            rng = k * 88172645463325252u + i;
+            bool applied = try_rule(&rules.rule[i], 0);
+            for (uint32_t swaps = 1; swaps < 8; swaps++) {
+                rng = k * 88172645463325252u + i;
+                if (try_rule(&rules.rule[i], swaps) != applied)
+                    fail_msg("%.*s: not in order %u", (int)rules.rule[i].text.len,
+                             rules.rule[i].text.ptr, swaps);
+            }
+        }
     pass_rules_done(&rules);
 }
 
@@ -384,6 +407,7 @@ static void bad_text_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_keeps_every_bit),
+        cmocka_unit_test(rules_apply_in_any_order_of_operands),
         cmocka_unit_test(casts_are_joined_where_nothing_is_lost),
         cmocka_unit_test(wrong_rules_are_caught),
         cmocka_unit_test(constants_fold_where_that_is_exact),
