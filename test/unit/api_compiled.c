@@ -512,6 +512,14 @@ static void refuses_by_name(void **state) {
     REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID,
             "output out1 size mismatch at index 0. expected 2, actual 3");
     out[1].dim[0] = 2;
+    for (int i = 0; i < 2; i++) {
+        char want[32];
+        void *data = out[i].data;
+        (void)snprintf(want, sizeof want, "output out%d has no data", i);
+        out[i].data = NULL;
+        REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID, want);
+        out[i].data = data;
+    }
     rp_error err = {0};
     CHECK_OK(rp_compiled_run(c, &in, 1, out, 2, &err), &err);
     rp_compiled_free(c);

@@ -80,6 +80,16 @@ static rp_status liar_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error
     return RP_OK;
 }
 
+/* It counts in its operand; its result is ones, or what nobody has written looks like. */
+static rp_status counts_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    float *x = args[0].data, *y = args[1].data;
+    (void)user, (void)n_args, (void)err;
+    x[0] += 1;
+    for (int i = 0; i < N; i++) y[i] = 1;
+    if (lie == SAYS_FILL) memset(y, 0xa5, N * sizeof *y);
+    return RP_OK;
+}
+
 static void wrong_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                         uint32_t n_out) {
     (void)user, (void)n_in, (void)n_out;
@@ -111,6 +121,7 @@ static int registered(void **state) {
          .shape = spread_shape,
          .lower = spread_lower},
         {.name = "test::liar", .cpu = liar_cpu},
+        {.name = "test::counts", .cpu = counts_cpu, .mutates = 1},
         {.name = "test::wrong", .cpu = liar_cpu, .lower = wrong_lower},
         {.name = "test::failing", .cpu = liar_cpu, .lower = failing_lower},
     };
@@ -306,6 +317,36 @@ static void lies_are_caught(void **state) {
         }
 }
 
+/* A watched call that has to be made twice, since its result looks like nothing, counts once. */
+static void what_is_mutated_is_mutated_once(void **state) {
+    static const char text[] = "graph @f(%x: f32[3,4] mutates) {\n"
+                               "  %0 = custom %x {name=\"test::counts\"} : f32[3,4]\n  ret %0\n}\n";
+    (void)state;
+    for (int level = 0; level < 3; level += 2) {
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        rp_compiled *c = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        char setting[16];
+        float x[N] = {1}, y[N];
+        rp_buffer in = {RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x}, out = in;
+        out.data = y;
+        (void)snprintf(setting, sizeof setting, "level=%d", level);
+        CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "check_ops=true", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        for (int i = 1; i <= 3; i++) {
+            lie = i == 2 ? HONEST : SAYS_FILL;
+            CHECK_OK(rp_compiled_run(c, &in, 1, &out, 1, &err), &err);
+            if (x[0] != (float)(i + 1)) fail_msg("level %d: %g, not %d", level, x[0], i + 1);
+        }
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 /* The interpreter, by which others are judged, watches always. */
 static void the_interpreter_watches(void **state) {
     static const char text[] = "graph @f(%x: f32[3,4]) -> f32[3,4] {\n"
@@ -344,6 +385,7 @@ int main(void) {
         cmocka_unit_test_setup(rules_are_checked, fresh),
         cmocka_unit_test_setup(failures_name_the_op, fresh),
         cmocka_unit_test_setup(lies_are_caught, fresh),
+        cmocka_unit_test_setup(what_is_mutated_is_mutated_once, fresh),
         cmocka_unit_test_setup(the_interpreter_watches, fresh),
         cmocka_unit_test_setup(bad_ops_are_refused, fresh),
     };

@@ -155,15 +155,21 @@ static void tuning_wants_generated_code(void **state) {
     const rp_config_note *notes;
     rp_error err = {0};
     (void)state;
-    for (int eager = 0; eager < 2; eager++) {
+    static const char *const options[] = {"max_autotune", "coordinate_descent_tuning"};
+    for (int i = 0; i < 4; i++) {
+        const bool eager = i % 2;
+        const char *option = options[i / 2];
+        char setting[96], what[96];
         rp_compilation_config *cfg = rp_config_new();
+        (void)snprintf(setting, sizeof setting, "inductor_compile_config.%s=true", option);
+        (void)snprintf(what, sizeof what, "inductor_compile_config={\"%s\":true}", option);
         CHECK_OK(rp_config_set(cfg, eager ? "level=1" : "device=null", &err), &err);
-        CHECK_OK(rp_config_set(cfg, "inductor_compile_config.max_autotune=true", &err), &err);
+        CHECK_OK(rp_config_set(cfg, setting, &err), &err);
         rp_status st = rp_config_resolve(cfg, NULL, &err);
         assert_int_equal(st, eager ? RP_OK : RP_UNSUPPORTED);
         if (eager) {
             assert_int_equal(rp_config_notes(cfg, &notes), 1);
-            assert_string_equal(notes->what, "inductor_compile_config={\"max_autotune\":true}");
+            assert_string_equal(notes->what, what);
             assert_string_equal(notes->reason, "only backend=inductor generates code");
         } else {
             assert_non_null(strstr(err.text, "a device that runs nothing cannot be measured"));

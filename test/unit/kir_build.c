@@ -220,6 +220,24 @@ static void folding_keeps_every_value(void **state) {
     for (uint64_t seed = 1; seed <= 3000; seed++) folded_equals_plain(seed * 7919);
 }
 
+/* x/d*a + x%e*b, of which there is less only where d is e and a is d*b. */
+static void quotients_and_rests_are_joined_where_they_fit(void **state) {
+    enum { MOST = 6, N = 40 };
+    (void)state;
+    for (int64_t n = 0; n < MOST * MOST; n++)
+        for (int64_t m = 0; m < 25 * 25; m++) {
+            const int64_t d = n / MOST + 1, e = n % MOST + 1, a = m / 25 - 12, b = m % 25 - 12;
+            kir_ref i;
+            kir_func *f = kernel(N, &i);
+            kir_ref sum = add(f, mul(f, quo(f, i, d), c(f, a)), mul(f, rem_(f, i, e), c(f, b)));
+            if (d != 1 && e != 1 && a && b && (sum == i || sum == mul(f, i, c(f, b))))
+                if (d != e || a != d * b)
+                    fail_msg("x/%d*%d + x%%%d*%d is not x*%d", (int)d, (int)a, (int)e, (int)b,
+                             (int)b);
+            kir_free(f);
+        }
+}
+
 static void dims_are_imported_in_order(void **state) {
     base_arena *arena = base_arena_new();
     ir_dims *dims = ir_dims_new(arena);
@@ -447,6 +465,7 @@ int main(void) {
         cmocka_unit_test(ranges_fold_division),
         cmocka_unit_test(a_loop_of_one_is_zero),
         cmocka_unit_test(folding_keeps_every_value),
+        cmocka_unit_test(quotients_and_rests_are_joined_where_they_fit),
         cmocka_unit_test(dims_are_imported_in_order),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(unclosed_blocks_do_not_verify),

@@ -160,9 +160,10 @@ static void tables_and_pieces(void **state) {
 
 static int open_loop(void **state) {
     static const char text[] =
-        "graph @g(%n: i32[], %x: f32[2], %s: f32[T,2]) where T in [1,8] {\n"
-        "  %h = scan %x, %s {carried=1, sliced=1,\n"
-        "    body=graph @step(%h: f32[2], %r: f32[2]) { %a = add %h, %r ret %a, %a }}\n"
+        "graph @g(%n: i32[], %x: f32[2], %s: f32[T,2], %z: f32[T]) where T in [2,8] {\n"
+        "  %h = scan %x, %s, %z {carried=1, sliced=1,\n"
+        "    body=graph @step(%h: f32[2], %r: f32[2], %z: f32[T]) where T in [2,8] {\n"
+        "      %m = amax %z {axis=0, keep=true} %b = add %h, %r %a = add %b, %m ret %a, %a }}\n"
         "  ret %h\n}\n";
     rp_error err = {0};
     ir_graph *g = NULL;
@@ -190,6 +191,10 @@ static void what_a_loop_runs(void **state) {
     plan *in = p->inner[0];
     NEVER(in->n_inputs, in->n_inputs - 1);
     NEVER(in->n_outputs, in->n_outputs - 1);
+    /* Whatever size it is given it must take. */
+    assert_int_equal(in->n_symbols, 1);
+    LIMIT(in->symbols[0].min, 1, 3);
+    LIMIT(in->symbols[0].max, 9, 7);
 }
 
 int main(void) {

@@ -124,6 +124,8 @@ static void first_and_last_may_split(void **state) {
     ir_graph_free(g);
 }
 
+#define ATTN "{head_dim=32, heads=1, kv_heads=1}"
+
 /* Two attentions between which nothing happens but the allocation of the second one's output. */
 static const char only_empty[] =
     "graph @g(%q: f32[4,32], %i: i32[4], %b: i32[1,1]) -> f32[4,32] {\n"
@@ -146,6 +148,34 @@ static void a_piece_of_one_empty_joins_the_one_before(void **state) {
     assert_true(r.pieces[1].splitting && r.pieces[2].splitting);
     split_done(&r);
     ir_graph_free(g);
+}
+
+/* A piece of any number of them, but of one that has a piece before it, stays. */
+static void pieces_of_empties(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= 3; n++) {
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_puts(&b, "graph @g(%q: f32[4,32], %i: i32[4], %b: i32[1,1]) {\n"
+                          "  %k = state @k : f16[1,1,16,32]\n  %x = neg %q\n"
+                          "  %o = empty {dtype=f32, shape=[4,32]}\n"
+                          "  %a0 = attention %x, %k, %k, %i, %i, %b, %o " ATTN "\n");
+        for (uint32_t i = 0; i < n; i++)
+            base_buf_printf(&b, "  %%o%u = empty {dtype=f32, shape=[4,32]}\n", i);
+        for (uint32_t i = 0; i < n; i++)
+            base_buf_printf(&b,
+                            "  %%a%u = attention %%a%u, %%k, %%k, %%i, %%i, %%b, %%o%u " ATTN "\n",
+                            i + 1, i, i);
+        base_buf_printf(&b, "  %%y = neg %%a%u\n  ret %%y\n}\n", n);
+        assert_false(b.failed);
+        ir_graph *g = parse(b.data);
+        split_result r = split_by(g, attention_op, 1);
+        assert_int_equal(r.n_pieces, n == 1 ? 4 : 5);
+        assert_int_equal(r.n_compiled, n == 1 ? 2 : 3);
+        split_done(&r);
+        ir_graph_free(g);
+        base_buf_done(&b);
+    }
 }
 
 /* --- pieces one after the other equal the whole --------------------------------------------- */
@@ -431,6 +461,7 @@ int main(void) {
         cmocka_unit_test(splitting_ops_in_a_row_share_a_piece),
         cmocka_unit_test(first_and_last_may_split),
         cmocka_unit_test(a_piece_of_one_empty_joins_the_one_before),
+        cmocka_unit_test(pieces_of_empties),
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),
         cmocka_unit_test(versions_cross_borders),
