@@ -217,12 +217,12 @@ static void units_end_where_the_matrix_does(void **state) {
     }
 }
 
-/* Groups of warps in turns have a gate of fewer steps where all of some are near zero: here some are and some are not. What is behind it: in rows one after the other,
+/* Gates have fewer steps where all of some are near zero: here some are and some are not. What is behind it: in rows one after the other,
  * or in tiles for the product that reads them, of which the last columns and rows are not there. */
-static void check_gate(const char *behind) {
+static void check_gate(int rows, const char *behind) {
     char text[1200];
     (void)snprintf(text, sizeof text,
-                   "graph @g(%%x: f32[T,16]) where T in [150,150] {\n"
+                   "graph @g(%%x: f32[T,16]) where T in [%d,%d] {\n"
                    "  %%g = param @g : bf16[4304,16]\n  %%u = param @u : bf16[4304,16]\n"
                    "  %%d = param @d : bf16[24,4304]\n"
                    "  %%c = const 64\n  %%y = mul %%x, %%c\n  %%z = cast %%y {dtype=bf16}\n"
@@ -230,7 +230,7 @@ static void check_gate(const char *behind) {
                    "  %%1 = matmul %%z, %%u {trans_b=true}\n"
                    "  %%s = sigmoid %%0\n  %%2 = mul %%0, %%s\n  %%3 = mul %%2, %%1\n"
                    "  %%h = cast %%3 {dtype=bf16}\n  %%r = matmul %%h, %%d {trans_b=true}\n%s }\n",
-                   behind);
+                   rows, rows, behind);
     both b = both_of(text, SEED);
     plan_run fused = run(&b, both_on_gpu(true, false), behind), apart = run_apart(&b, behind);
     check_same(&b, &fused, &apart, behind, "with fusion and without");
@@ -242,8 +242,10 @@ static void check_gate(const char *behind) {
 static void gates_far_from_zero_have_the_same_bits(void **state) {
     (void)state;
     NEEDS_GPU();
-    check_gate("  ret %h");
-    check_gate("  ret %r");
+    check_gate(150, "  ret %h");
+    check_gate(150, "  ret %r");
+    check_gate(43, "  ret %h");
+    check_gate(43, "  ret %r");
 }
 
 /* x over the root of scale * its squares + eps, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. Rows that

@@ -889,8 +889,12 @@ struct rk_part {
 template <class P>
 struct rk_results {
     typedef typename P::tile T;
-    /* Beside the sums of wide tiles registers have room for 16 floats or so. */
-    enum { N = T::PIECE / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8), EACH = N * (T::WORKERS / 32) };
+    /* Beside the sums of wide tiles registers have room for 16 floats or so. A block of a cluster has no more than its share. */
+    enum {
+        WARPS = T::WORKERS / 32, MOST = T::PIECE / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8),
+        SHARE = ((T::PIECE + T::SPLITS - 1) / T::SPLITS * P::UNITS + WARPS - 1) / WARPS, N = T::SPLITS > 1 && SHARE < MOST ? SHARE : MOST,
+        EACH = N * WARPS
+    };
     rk_job job;
     long long row0;
     int first, step, pairs; /* of a row and a unit; P::UNITS a row, some of which may be missing */
@@ -921,6 +925,19 @@ struct rk_results {
         }
     }
 
+    /* The lane's sum, over all slices. */
+    RP_INLINE float sum_of(const float *own)
+    {
+        float part[T::SPLITS > 1 ? (int)T::SLICES : 1];
+        if (T::SPLITS == 1) return *own;
+#pragma unroll
+        for (int i = 0; T::SPLITS > 1 && i < T::SLICES; i++) part[T::SPLITS > 1 ? i : 0] = *rk_of_block(own + i % T::OWN * T::SUM, i / T::OWN);
+#pragma unroll
+        for (int i = 1; T::SPLITS > 1 && i < T::SLICES; i++) part[0] += part[T::SPLITS > 1 ? i : 0];
+        return part[0];
+    }
+
+    /* What is not there is read, too, and not used: loads behind conditions would be made one after the other, and other blocks' memory is far. */
     template <bool WHOLE>
     RP_INLINE_MEMBER void put_all(char *const *arg, const long long *dim, int from, const float *sums) const
     {
@@ -929,17 +946,11 @@ struct rk_results {
         bool near = P::NEAR && WHOLE;
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            const int p = pair_of(from, j);
-            const float *all = sums + row_of(p) * T::ROW + p % P::UNITS * mats * P::COLUMNS;
-            if (!WHOLE && !has(p)) continue;
+            const int p = pair_of(from, j), row = WHOLE || row_of(p) < T::PIECE ? row_of(p) : 0;
+            const float *own = sums + row * T::ROW + p % P::UNITS * mats * P::COLUMNS + threadIdx.x % 32;
+            s[j][0] = sum_of(own);
 #pragma unroll
-            for (int m = 0; m < P::MATS; m++) {
-                if (!P::PAIRS && m && m >= mats) break;
-                const float *own = all + (P::PAIRS ? (int)(threadIdx.x % 32) ^ m : (int)(threadIdx.x % 32) + m * P::COLUMNS);
-                s[j][m] = T::SPLITS > 1 ? *rk_of_block(own, 0) : *own;
-#pragma unroll
-                for (int i = 1; T::SPLITS > 1 && i < T::SLICES; i++) s[j][m] += *rk_of_block(own + i % T::OWN * T::SUM, i / T::OWN);
-            }
+            for (int m = 1; m < P::MATS; m++) s[j][m] = P::PAIRS ? __shfl_xor_sync(RK_WARP, s[j][0], 1) : m < mats ? sum_of(own + m * P::COLUMNS) : 0.0f;
             near = near && P::near(s[j]);
         }
 #pragma unroll
@@ -1099,6 +1110,67 @@ RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 
     }
 }
 
+/* Results of elements of two matrices that go to tiles: a thread makes eight neighbouring columns of a row, which lie side by side there, and threads behind each
+ * other have rows behind each other. sums: of `rows` rows from row0 on. */
+template <class P, bool TILED = P::TILED>
+struct rk_pieces_of_tiles {
+    enum { CAN = 0 };
+    RP_INLINE void run(char *const *, const long long *, const rk_job &, long long, int, const float *) {}
+};
+template <class P>
+struct rk_pieces_of_tiles<P, true> {
+    typedef typename P::tile T;
+    enum { CAN = 1, EACH = 8, OF_UNIT = P::COLUMNS / EACH };
+
+    RP_INLINE void load(float (*s)[2], const float *own, int m)
+    {
+#pragma unroll
+        for (int j = 0; j < EACH; j += 4) {
+            const int4 four = *(const int4 *)(own + j);
+            s[j][m] = __int_as_float(four.x);
+            s[j + 1][m] = __int_as_float(four.y);
+            s[j + 2][m] = __int_as_float(four.z);
+            s[j + 3][m] = __int_as_float(four.w);
+        }
+    }
+
+    RP_INLINE void make(rp_u16 *to, const float *own)
+    {
+        float s[EACH][2];
+        bool near = true;
+        load(s, own, 0);
+        load(s, own + P::COLUMNS, 1);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
+        if (near) {
+            rp_u32 two[EACH / 2];
+#pragma unroll
+            for (int j = 0; j < EACH / 2; j++) two[j] = P::value_near(s[2 * j]) | (rp_u32)P::value_near(s[2 * j + 1]) << 16;
+            const int4 all = {(int)two[0], (int)two[1], (int)two[2], (int)two[3]};
+            *(int4 *)to = all;
+            return;
+        }
+#pragma unroll 1
+        for (int j = 0; j < EACH; j++) { /* seldom: little code */
+            const float mine[2] = {own[j], own[P::COLUMNS + j]};
+            to[j] = P::value(mine);
+        }
+    }
+
+    RP_INLINE void run(char *const *arg, const long long *dim, const rk_job &job, long long row0, int rows, const float *sums)
+    {
+        const rk_tiles tiles = P::tiles(dim);
+        rp_u16 *const result = (rp_u16 *)P::result(arg);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < job.n_units * OF_UNIT * T::PIECE; i += T::WORKERS) {
+            const int row = i % T::PIECE, unit = i / T::PIECE / OF_UNIT, c = i / T::PIECE % OF_UNIT * EACH, column = (job.unit + unit) * P::COLUMNS + c;
+            if (row >= rows || column >= P::ACROSS) continue;
+            make(result + rk_tile_row(row0 + row, tiles) * P::ACROSS + rk_tile_column(row0 + row, column, tiles),
+                 sums + row * T::ROW + unit * 2 * P::COLUMNS + c);
+        }
+    }
+};
+
 /* The results of a job, piece by piece; r has asked for those of the first. */
 template <class P>
 RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<typename P::tile> &part, rk_results<P> &r, int rows)
@@ -1117,6 +1189,10 @@ RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<
         rk_sync_workers(); /* the sums before have been used */
         part.store(sums, p);
         rk_sync_workers();
+        if (rk_pieces_of_tiles<P>::CAN) {
+            rk_pieces_of_tiles<P>::run(arg, dim, job, row0 + p * T::PIECE, n, sums);
+            continue;
+        }
         for (int at = 0; P::DIRECT && at < r.pairs; at += r.EACH) {
             if (at) r.ask(arg, dim, at);
             r.put(arg, dim, at, sums);
