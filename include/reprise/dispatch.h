@@ -16,7 +16,7 @@ extern "C" {
 /* -1 in a count means "any": the key does not depend on it. */
 typedef struct rp_batch_descriptor {
     int32_t num_tokens; /* rows of the model graph; -1 in the key of a head graph */
-    int32_t num_reqs;   /* rows of block_tables; -1 for pieces, which hold no attention */
+    int32_t num_reqs;   /* rows of block_tables; -1 for pieces, which do not depend on it */
     int32_t num_logits; /* R: rows that the head computes; -1 for pieces */
     bool uniform;       /* every request has the same number of query tokens */
     bool has_lora;      /* always false: there are no adapters */

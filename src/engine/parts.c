@@ -1,4 +1,4 @@
-/* What a step can launch: each piece of the model, the head, and both in one list, with the graph wrappers around them.
+/* What a step can launch: each piece of the model, all of them, the head, and all with the head, with the graph wrappers around them.
  *
  * A launch list is bound anew for each key; every wrapped call names the step inputs that its graph reads, so none can
  * move unnoticed. What runs when is the runner's. */
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "model/llama.h"
 
 static engine_sizes sizes_of(const engine_parts *ps, int64_t tokens, int64_t rows) {
@@ -26,24 +27,33 @@ static rp_status bind_sizes(engine_parts *ps, engine_program *g, plan_bound *b, 
 
 /* --- runnables --------------------------------------------------------------------- */
 
+static void join(engine_part *p, const hal_launch *list, uint32_t n) {
+    memcpy(p->joined + p->n_joined, list, n * sizeof *list);
+    p->n_joined += n;
+}
+
+/* The head of a whole step, and what delivers its results. */
+static rp_status join_head(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
+    engine_parts *ps = p->all;
+    const int64_t rows = key->num_logits > 0 ? key->num_logits : 1;
+    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens, rows, err));
+    join(p, p->head->launches, p->head->n);
+    if (!ps->after) return RP_OK;
+    join(p, ps->after, 1);
+    p->joined[p->n_joined - 1].items += rows;
+    return RP_OK;
+}
+
 /* The head reads rows of what the model leaves of the whole step, so its T is the largest. */
 static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
     if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
     RP_TRY(bind_sizes(ps, p->prog, p->bound, key->num_tokens, 1, err));
     if (!p->joined) return RP_OK;
-    const int64_t rows = key->num_logits > 0 ? key->num_logits : 1;
-    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens, rows, err));
-    hal_launch *at = p->joined;
-    if (ps->before) *at++ = *ps->before;
-    memcpy(at, p->bound->launches, p->bound->n * sizeof *at);
-    at += p->bound->n;
-    memcpy(at, p->head->launches, p->head->n * sizeof *at);
-    at += p->head->n;
-    if (!ps->after) return RP_OK;
-    *at = *ps->after;
-    at->items += rows;
-    return RP_OK;
+    p->n_joined = 0;
+    if (ps->before) join(p, ps->before, 1);
+    join(p, p->bound->launches, p->bound->n);
+    return p->head ? join_head(p, key, err) : RP_OK;
 }
 
 /* Launches in front of the model's, and as many behind the head's. */
@@ -61,9 +71,9 @@ static rp_status part_list(void *user, const rp_batch_descriptor *key, const gra
     if (n_in) engine_args_unbind(&p->args);
     RP_TRY(st);
     *out = p->joined ? p->joined : p->bound->launches;
-    *out_n = p->bound->n + (p->joined ? p->head->n + 2 * n_before(p) : 0);
+    *out_n = p->joined ? p->n_joined : p->bound->n;
     *out_scratch = p->bound->scratch;
-    if (p->joined && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
+    if (p->joined && p->head && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
     return RP_OK;
 }
 
@@ -93,17 +103,27 @@ static rp_status capture_part(engine_part *p, const rp_dispatch *d, rp_error *er
     return graph_wrapper_capture(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
 }
 
+static bool lacks(const engine_part *p, const rp_dispatch *d) {
+    return p->wrapper && graph_wrapper_lacks(p->wrapper, d);
+}
+
 bool engine_parts_lack(const engine_parts *ps, const rp_dispatch *d) {
-    if (graph_wrapper_lacks(ps->whole.wrapper, d) || graph_wrapper_lacks(ps->head_part.wrapper, d))
-        return true;
+    if (lacks(&ps->whole, d) || lacks(&ps->head_part, d)) return true;
+    if (ps->one_graph) return lacks(&ps->all_pieces, d);
     for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
-        if (ps->pieces[i].wrapper && graph_wrapper_lacks(ps->pieces[i].wrapper, d)) return true;
+        if (lacks(&ps->pieces[i], d)) return true;
     return false;
 }
 
-rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error *err) {
+static rp_status capture_pieces(engine_parts *ps, const rp_dispatch *d, rp_error *err) {
+    if (ps->one_graph) return capture_part(&ps->all_pieces, d, err);
     for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
         if (ps->pieces[i].wrapper) RP_TRY(capture_part(&ps->pieces[i], d, err));
+    return RP_OK;
+}
+
+rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error *err) {
+    RP_TRY(capture_pieces(ps, d, err));
     RP_TRY(capture_part(&ps->head_part, d, err));
     return capture_part(&ps->whole, d, err);
 }
@@ -133,30 +153,68 @@ static rp_status make_wrapper(engine_parts *ps, engine_part *p, const char *name
     return graph_wrapper_new(ps->device, ps->state, &run, &o, &p->wrapper, err);
 }
 
-rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
+/* With pieces that are one graph they have none of their own. */
+static rp_status make_pieces(engine_parts *ps, rp_error *err) {
     const plan *p = ps->model.p;
     ps->pieces = base_alloc_array(p->n_pieces + 1u, sizeof *ps->pieces);
     if (!ps->pieces) return rp_fail(err, RP_NOMEM, "%u pieces", p->n_pieces);
     for (uint32_t i = 0; i < p->n_pieces; i++) {
         ps->pieces[i] = (engine_part){.all = ps, .prog = &ps->model};
+        if (ps->one_graph) continue;
         RP_TRY(plan_bound_new(ps->model.x, i, 1, &ps->pieces[i].bound, err));
         if (p->pieces[i].splitting || ps->config->level != RP_LEVEL_PIECEWISE) continue;
         RP_TRY(add_args(&ps->pieces[i], &ps->model, i, 1, err));
         RP_TRY(make_wrapper(ps, &ps->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
     }
+    return RP_OK;
+}
+
+/* All launches of the model, joined with what is in front of them and with n_more behind. */
+static rp_status make_model(engine_parts *ps, engine_part *p, uint32_t n_more, rp_error *err) {
+    *p = (engine_part){.all = ps, .prog = &ps->model};
+    RP_TRY(plan_bound_new(ps->model.x, 0, ps->model.p->n_pieces, &p->bound, err));
+    p->joined = base_alloc_array(p->bound->n + n_more + 1u, sizeof *p->joined);
+    if (!p->joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
+    return add_args(p, &ps->model, 0, ps->model.p->n_pieces, err);
+}
+
+static rp_status make_all_pieces(engine_parts *ps, rp_error *err) {
+    if (!ps->one_graph) return RP_OK;
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false,
+                "the %u pieces of a prefill or mixed step are one graph: attention can be captured "
+                "and %s has memory of its own",
+                ps->model.p->n_pieces, ps->config->device);
+    RP_TRY(make_model(ps, &ps->all_pieces, 0, err));
+    return make_wrapper(ps, &ps->all_pieces, "pieces", RP_CUDAGRAPH_PIECEWISE, err);
+}
+
+static rp_status make_head(engine_parts *ps, rp_error *err) {
     ps->head_part = (engine_part){.all = ps, .prog = &ps->head, .is_head = true};
     RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->head_part.bound, err));
     RP_TRY(add_args(&ps->head_part, &ps->head, 0, ps->head.p->n_pieces, err));
-    RP_TRY(make_wrapper(ps, &ps->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err));
-    ps->whole = (engine_part){.all = ps, .prog = &ps->model};
-    RP_TRY(plan_bound_new(ps->model.x, 0, p->n_pieces, &ps->whole.bound, err));
+    return make_wrapper(ps, &ps->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err);
+}
+
+static rp_status make_whole(engine_parts *ps, rp_error *err) {
+    RP_TRY(make_model(ps, &ps->whole, ps->head_part.bound->n + 1, err));
     RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->whole.head, err));
-    ps->whole.joined =
-        base_alloc_array(ps->whole.bound->n + ps->whole.head->n + 2u, sizeof *ps->whole.joined);
-    if (!ps->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
-    RP_TRY(add_args(&ps->whole, &ps->model, 0, p->n_pieces, err));
     RP_TRY(add_args(&ps->whole, &ps->head, 0, ps->head.p->n_pieces, err));
     return make_wrapper(ps, &ps->whole, "step", RP_CUDAGRAPH_FULL, err);
+}
+
+/* FULL_AND_PIECEWISE keeps attention out of the graphs of prefills for those back ends that can be captured for decode steps alone. The
+ * engine's always can, and on a device that runs behind the host every border of two graphs is a gap. Whoever asks for PIECEWISE gets pieces. */
+static bool joins_pieces(const engine_parts *ps) {
+    return rp_config_cudagraph_mode(ps->config) == RP_CUDAGRAPH_FULL_AND_PIECEWISE && ps->before &&
+           !ps->config->cudagraph_copy_inputs;
+}
+
+rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
+    ps->one_graph = joins_pieces(ps);
+    RP_TRY(make_pieces(ps, err));
+    RP_TRY(make_all_pieces(ps, err));
+    RP_TRY(make_head(ps, err));
+    return make_whole(ps, err);
 }
 
 static void free_part(engine_part *p) {
@@ -170,21 +228,27 @@ static void free_part(engine_part *p) {
 void engine_parts_done(engine_parts *ps) {
     for (uint32_t i = 0; ps->pieces && i < ps->model.p->n_pieces; i++) free_part(&ps->pieces[i]);
     base_free(ps->pieces);
+    free_part(&ps->all_pieces);
     free_part(&ps->head_part);
     free_part(&ps->whole);
     plan_exec_free(ps->model.x);
     plan_exec_free(ps->head.x);
 }
 
+static void forget(engine_part *p) {
+    if (p->wrapper) graph_wrapper_clear(p->wrapper);
+}
+
 void engine_parts_forget(engine_parts *ps) {
-    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
-        if (ps->pieces[i].wrapper) graph_wrapper_clear(ps->pieces[i].wrapper);
-    graph_wrapper_clear(ps->head_part.wrapper);
-    graph_wrapper_clear(ps->whole.wrapper);
+    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++) forget(&ps->pieces[i]);
+    forget(&ps->all_pieces);
+    forget(&ps->head_part);
+    forget(&ps->whole);
 }
 
 void engine_parts_refresh(engine_parts *ps) {
     for (uint32_t i = 0; i < ps->model.p->n_pieces; i++) engine_args_refresh(&ps->pieces[i].args);
+    engine_args_refresh(&ps->all_pieces.args);
     engine_args_refresh(&ps->head_part.args);
     engine_args_refresh(&ps->whole.args);
 }

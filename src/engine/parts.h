@@ -11,9 +11,11 @@ typedef struct engine_part {
     struct engine_parts *all;
     engine_program *prog;
     plan_bound *bound, *head; /* head: only the whole step */
-    hal_launch *joined;       /* whole step: both lists in one */
-    graph_wrapper *wrapper;   /* NULL: attention between pieces */
-    engine_args args;         /* step inputs that it reads */
+    /* several lists in one, behind what takes the step's inputs; NULL: only what is bound */
+    hal_launch *joined;
+    uint32_t n_joined;      /* launches of the key bound last */
+    graph_wrapper *wrapper; /* NULL: attention between pieces */
+    engine_args args;       /* step inputs that it reads */
     bool is_head;
 } engine_part;
 
@@ -27,7 +29,9 @@ typedef struct engine_parts {
     /* (optional) what a whole step has in front of the model and behind the head, the latter with an item more for each row; both or neither */
     const hal_launch *before, *after;
     /* made here */
-    engine_part *pieces; /* one a piece of the model plan */
+    engine_part *pieces;    /* one a piece of the model plan */
+    bool one_graph;         /* PIECEWISE: all_pieces, attention among them, not each of pieces */
+    engine_part all_pieces; /* takes the inputs of a step itself, as the whole step does */
     engine_part head_part, whole;
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;

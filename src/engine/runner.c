@@ -1,8 +1,8 @@
 /* Glue of plans, device and graph room: what captures and what replays.
  *
  * Graphs read static buffers at fixed addresses (the parameter block); a step fills them, and the dispatch record made
- * once says which wrapper replays. PIECEWISE: one wrapper a compiled piece, attention launched between them, and one for
- * the head. FULL: one wrapper around model and head (parts.c). */
+ * once says which wrapper replays. PIECEWISE: one wrapper a compiled piece, attention launched between them, or one around all
+ * pieces, and one for the head. FULL: one wrapper around model and head (parts.c). */
 #include "engine/runner.h"
 
 #include <string.h>
@@ -140,6 +140,8 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_
 /* --- steps ---------------------------------------------------------------------------------- */
 
 static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    if (r->parts.one_graph) return engine_part_call(&r->parts.all_pieces, d, err);
+    RP_TRY(engine_inputs_fetch(&r->in, err));
     for (uint32_t i = 0; i < r->parts.model.p->n_pieces; i++) {
         engine_part *p = &r->parts.pieces[i];
         rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = -1};
@@ -185,6 +187,7 @@ static rp_status run_eager(engine_runner *r, const rp_dispatch *d, rp_error *err
         .num_tokens = d->padded, .num_reqs = -1, .num_logits = d->padded_logits};
     engine_part model = r->parts.whole;
     model.joined = NULL;
+    RP_TRY(engine_inputs_fetch(&r->in, err));
     RP_TRY(engine_part_launch(&model, &key, err));
     return run_head(r, d, err);
 }
@@ -220,7 +223,6 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
 }
 
 static rp_status run_apart(engine_runner *r, const rp_dispatch *d, rp_error *err) {
-    RP_TRY(engine_inputs_fetch(&r->in, err));
     if (d->mode != RP_CUDAGRAPH_PIECEWISE) return run_eager(r, d, err);
     RP_TRY(run_pieces(r, d, err));
     return run_head(r, d, err);

@@ -163,6 +163,35 @@ static void a_step_is_one_launch(void **state) {
     }
 }
 
+/* What the prefill of a prompt asks of the driver; graphs are made at the start, so their number says what a start makes, too. */
+static void check_prefill(const char *mode, const char *more, uint32_t graphs, uint32_t launches) {
+    const rp_request_options r = plain_request(2);
+    rp_engine *e =
+        engine_must("synthetic:tiny",
+                    (const char *[]){"device=cuda:0", "max_num_seqs=2", "max_model_len=64",
+                                     "sealed=fatal", "async_scheduling=false", mode, more, NULL});
+    (void)must_submit(e, &r);
+    give_all_blocks(e);
+    count_calls(e);
+    memset(&asked, 0, offsetof(__typeof__(asked), real));
+    must_run(e, 1);
+    assert_int_equal(asked.graphs, graphs);
+    assert_int_equal(asked.launches, launches);
+    must_run(e, -1);
+    rp_engine_close(e);
+}
+
+/* Pieces and attention are one graph where the mode has whole graphs, too; a graph of the head is behind it, and what delivers the results. Whoever
+ * wants pieces gets them, with inputs and attention of two layers launched beside them. */
+static void pieces_of_a_prefill_are_one_graph(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    check_prefill("cudagraph_mode=FULL_AND_PIECEWISE", NULL, 2, 1);
+    check_prefill("cudagraph_mode=PIECEWISE", NULL, 3, 4);
+    check_prefill("cudagraph_mode=FULL_AND_PIECEWISE", "cudagraph_copy_inputs=true", 3, 4);
+    check_prefill("cudagraph_mode=FULL", NULL, 1, 0);
+}
+
 static void a_warm_start_needs_no_compiler(void **state) {
     const char *how[] = {"device=cuda:0", "max_num_seqs=4", NULL};
     const char *nvrtc = getenv("REPRISE_NVRTC");
@@ -290,6 +319,7 @@ int main(void) {
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(logits_stay_on_the_device_unless_asked_for),
         cmocka_unit_test(a_step_is_one_launch),
+        cmocka_unit_test(pieces_of_a_prefill_are_one_graph),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),
         cmocka_unit_test(the_cache_grows_in_place),
