@@ -22,6 +22,7 @@ enum {
     FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
     SPREAD = 8,        /* blocks of a tile and head .. */
     SPREAD_MOST = 512, /* .. of so many rows at most, which may be of as many requests */
+    SPREAD_FEW = 256,  /* rk_attn_flash takes as long for so many as rk_attn_prefill */
     NARROW_HEAD = 64,  /* heads of more dims take twice the registers */
     PREFILL_HEAD = 64, /* rk_attn_prefill: HD */
     PREFILL_THREADS = 384, /* N */
@@ -32,7 +33,7 @@ enum {
 /* The kernel for up to so many rows: clusters of `blocks` take them one by one, or (0) blocks take tiles of them. */
 typedef struct row_class {
     int64_t most;
-    uint32_t blocks, spread; /* spread: of rk_attn_flash */
+    uint32_t blocks, spread; /* spread: of rk_attn_flash and rk_attn_prefill */
 } row_class;
 
 static bool refuse(const gen_attention_record *r, const char *why, uint32_t value) {
@@ -73,9 +74,9 @@ static bool is_streamed(const lower_cuda_attention *a, const row_class *c) {
     return a->tensor && c->blocks == 1;
 }
 
-/* Whether a step has so many rows that groups of warps with work of their own take them. */
+/* Whether a step has so many rows that groups of warps with work of their own take them: more than any class of blocks by rows has. */
 static bool is_prefill(const lower_cuda_attention *a, const row_class *c) {
-    return a->tensor && !c->blocks && c->spread == 1 && a->record.head_dim == PREFILL_HEAD;
+    return a->tensor && c->most > SPREAD_FEW && a->record.head_dim == PREFILL_HEAD;
 }
 
 /* Warps that share a chunk on tensor cores: of rows so few that others would have none. */
@@ -140,6 +141,8 @@ static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) 
         if (rows > (n ? classes[n - 1].most : 0))
             classes[n++] = (row_class){rows, alone ? 1 : blocks, 1};
     }
+    if (a->tensor && a->record.head_dim == PREFILL_HEAD)
+        classes[n++] = (row_class){SPREAD_FEW, 0, SPREAD};
     if (a->tensor) classes[n++] = (row_class){SPREAD_MOST, 0, SPREAD};
     classes[n++] = (row_class){INT64_MAX, 0, 1};
     return n;

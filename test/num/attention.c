@@ -192,12 +192,13 @@ static void many_rows_are_near_whatever_the_shape(void **state) {
     check_one((shape){2, 1, 128, 16, 70, 129, 2, 65}, MANY);
     /* Rings of tiles go round, behind cached positions, of a second request, too. */
     check_one((shape){1, 1, 64, 32, 600, 513, 1, 513}, MANY);
+    check_one((shape){2, 1, 64, 16, 300, 260, 2, 130}, MANY);
     check_one((shape){2, 1, 64, 16, 300, 520, 2, 260}, MANY);
 }
 
-static void check_crowd(shape few) {
+static void check_crowd(shape few, int rows) {
     shape many = few;
-    many.rows = 70;
+    many.rows = rows;
     both a = make(&few), b = make(&many);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(b.l.leaf[IR_LEAF_STATE][i].data, a.l.leaf[IR_LEAF_STATE][i].data,
@@ -218,9 +219,11 @@ static void check_crowd(shape few) {
 static void a_crowd_changes_no_bit(void **state) {
     (void)state;
     NEEDS_GPU();
-    check_crowd((shape){4, 2, 32, 16, 150, 16, 7, 10});
-    check_crowd((shape){4, 2, 32, 16, 150, 60, 7, 10});
-    check_crowd((shape){16, 16, 16, 16, 70, 20, 7, 10});
+    check_crowd((shape){4, 2, 32, 16, 150, 16, 7, 10}, 70);
+    check_crowd((shape){4, 2, 32, 16, 150, 60, 7, 10}, 70);
+    check_crowd((shape){16, 16, 16, 16, 70, 20, 7, 10}, 70);
+    /* Blocks beside those of a tile take rows, too. */
+    check_crowd((shape){2, 1, 64, 16, 40, 16, 264, 1}, 264);
 }
 
 /* A key with an infinity that queries multiply by -1 weighs nothing beside others; where all keys have one, there is no result. */

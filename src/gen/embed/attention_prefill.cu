@@ -427,13 +427,13 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         return row0;
     }
 
-    /* Whether any item of the block is of many requests, so that the warps have to meet: every warp looks. */
+    /* Whether any tile is of many requests, so that the warps have to meet: every warp looks. */
     RP_INLINE bool any_several(const rp_i32 *seqs, long long n_rows, long long n)
     {
         bool any = false;
-        for (long long round = rk_lane(); item_of(round) < n; round += 32) {
+        for (long long item = rk_lane() * HEADS; item < n; item += 32 * HEADS) {
             int count;
-            const long long row0 = rows_of(item_of(round), n_rows, &count);
+            const long long row0 = rows_of(item, n_rows, &count);
             any = any || seqs[row0] != seqs[row0 + count - 1];
         }
         return __any_sync(RK_WARP, any);
@@ -516,22 +516,23 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         }
     }
 
-    /* All n items, first those of tiles of many requests, since groups change their registers once. */
+    /* All n items, first those of tiles of many requests, since groups change their registers once; those behind the heads of all tiles have work with these alone. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
                    long long n_rows, long long n_tables, rp_size table_width, float scale, long long n)
     {
+        const long long few = n / SPREAD;
         __syncthreads(); /* barriers are there */
-        if (any_several(seqs, n_rows, n)) {
+        if (any_several(seqs, n_rows, few)) {
             for (long long round = 0; item_of(round) < n; round++)
                 runs::template run_by<crowd>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, item_of(round));
             __syncthreads(); /* nobody reads the last item's rows */
         }
         if (threadIdx.x >= WORKERS) {
             rk_give_registers<REGISTERS_OF_COPIERS>();
-            run_few<true>(r.copied, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, n);
+            run_few<true>(r.copied, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, few);
         } else {
             rk_take_registers<REGISTERS_OF_WORKERS>();
-            run_few<false>(r, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, n);
+            run_few<false>(r, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, few);
         }
     }
 };
