@@ -30,8 +30,8 @@ enum {
     CLUSTERS =
         24, /* of more than two blocks that surely run at once, a block a multiprocessor: 32 of four do not */
     PINGPONG_ROOM = 2 * 16 * 20 * 4, /* ROOM of rk_pingpong_rows */
-    WIDE_JOBS = N_SM * 3 / 4,        /* with so many, two tiles of 256 rows keep a GPU busy: */
-    WIDE_ROWS = 512,
+    WIDE_JOBS = N_SM * 3 / 4,        /* with so many, one tile of 256 rows keeps a GPU busy: */
+    WIDE_ROWS = 256,
     USUAL_ROWS = 2048,  /* of a step (max_num_batched_tokens): the widest tiles are for these */
     RESULTS_OF_256 = 48 /* rows whose products take as long as results of 256 that nothing hides */
 };

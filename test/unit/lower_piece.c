@@ -327,14 +327,15 @@ static void attention_has_the_blocks_of_its_class(void **state) {
         const char *cache, *kernel;
         int64_t rows, blocks;
         int head_dim;
-    } want[] = {{"bf16", "_rows8", 1, 64, 64},      {"bf16", "_rows4", 8, 256, 64},
-                {"bf16", "_stream16", 16, 128, 64}, {"bf16", "_stream64", 64, 512, 64},
-                {"bf16", "_flash8", 128, 256, 64},  {"bf16", "_prefill", 2048, 512, 64},
-                {"bf16", "_flash8", 128, 256, 96},  {"bf16", "_flash", 2048, 512, 96},
-                {"f16", "_rows8", 1, 64, 64},       {"f16", "_rows4", 8, 256, 64},
-                {"f16", "_rows2", 18, 288, 64},     {"f16", "_tiles", 64, 512, 64},
-                {"f16", "_tiles", 2048, 16384, 64}, {"bf16", "_rows4", 4, 128, 128},
-                {"bf16", "_rows2", 16, 256, 128},   {"bf16", "_stream64", 17, 136, 128}};
+    } want[] = {{"bf16", "_rows8", 1, 64, 64},        {"bf16", "_rows4", 8, 256, 64},
+                {"bf16", "_stream16", 16, 128, 64},   {"bf16", "_stream64", 64, 512, 64},
+                {"bf16", "_flash8", 256, 512, 64},    {"bf16", "_prefill8", 257, 514, 64},
+                {"bf16", "_prefill8", 512, 1024, 64}, {"bf16", "_prefill", 2048, 512, 64},
+                {"bf16", "_flash8", 128, 256, 96},    {"bf16", "_flash", 2048, 512, 96},
+                {"f16", "_rows8", 1, 64, 64},         {"f16", "_rows4", 8, 256, 64},
+                {"f16", "_rows2", 18, 288, 64},       {"f16", "_tiles", 64, 512, 64},
+                {"f16", "_tiles", 2048, 16384, 64},   {"bf16", "_rows4", 4, 128, 128},
+                {"bf16", "_rows2", 16, 256, 128},     {"bf16", "_stream64", 17, 136, 128}};
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         ir_graph *g = attention_graph(want[i].cache, want[i].head_dim);
@@ -392,6 +393,32 @@ static void products_of_some_rows_keep_multiprocessors_busy(void **state) {
         lower_done(&p);
         ir_graph_free(g);
     }
+}
+
+/* Tiles of a wide product of 2048: those that fit a step in one go, then 256 rows of one tile, then 192 in turns, which two tiles of 256 are no better than. */
+static void products_of_many_rows_have_tiles_that_fit(void **state) {
+    static const struct {
+        int64_t rows;
+        const char *kernel;
+    } want[] = {{128, "_m128"}, {129, "_m256"}, {256, "_m256"}, {257, "_p192"}, {4096, "_p192"}};
+    static const char text[] = "graph @g(%x: bf16[T,2048]) where T in [1,4096] {\n"
+                               "  %w = param @w : bf16[16384,2048]\n"
+                               "  %y = matmul %x, %w {trans_b=true}\n  ret %y\n}\n";
+    const lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    lower_piece p;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const lower_alt *alt = p.launches[p.n_launches - 1].alts;
+        while (alt->max < want[i].rows) alt++;
+        if (!strstr(alt->symbol, want[i].kernel))
+            fail_msg("%d rows: %s, want %s", (int)want[i].rows, alt->symbol, want[i].kernel);
+    }
+    lower_done(&p);
+    ir_graph_free(g);
 }
 
 /* What is printed and dumped is what would be compiled, templates included. */
@@ -533,6 +560,7 @@ int main(void) {
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
         cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),
+        cmocka_unit_test(products_of_many_rows_have_tiles_that_fit),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
         cmocka_unit_test(survives_lost_allocations),
     };
