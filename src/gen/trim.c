@@ -1,8 +1,8 @@
 /* A compiler reads the whole head of every unit before it meets the first kernel, and keeps each function until it knows that
  * nobody calls it. Most kernels call few of them.
  *
- * The head is cut into pieces: a function each, and the text between two. Names are compared as words, so a comment or
- * a macro that names a function keeps it: too much may stay, never too little. */
+ * The head is cut into pieces: a function or a struct each, and the text between two. Names are compared as words, so a comment
+ * or a macro that names one keeps it: too much may stay, never too little. */
 #include "gen/trim.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@
 
 typedef struct piece {
     base_str text;
-    bool function, wanted;
-    uint32_t next; /* function of the same name (under another #if), 0: none */
+    bool wanted;
+    uint32_t next; /* piece of the same name (under another #if, a specialisation), 0: none */
 } piece;
 
 enum { SEEN_BITS = 1024 };
@@ -23,7 +23,7 @@ typedef struct trimmer {
     uint32_t n, cap;
     uint32_t *todo; /* wanted pieces whose words were not looked at */
     uint32_t n_todo;
-    base_map *names; /* of functions: the last piece of that name */
+    base_map *names; /* the last piece of each */
     uint64_t
         seen[SEEN_BITS /
              64]; /* a bit by sight of each name: most words are none, and their bit is not there */
@@ -54,13 +54,31 @@ static bool starts(base_str s, size_t at, const char *z) {
 
 static bool starts_function(base_str s, size_t at) {
     return s.ptr[at] == 'R' && (starts(s, at, "RP_INLINE ") || starts(s, at, "RP_FN ") ||
-                                starts(s, at, "RP_NOINLINE "));
+                                starts(s, at, "RP_NOINLINE ") || starts(s, at, "RP_CALL "));
 }
 
-/* Behind the line that ends a function that begins at `at`: one that begins with its last brace, or its first line. */
-static size_t function_end(base_str s, size_t at) {
+/* Of more than its name. */
+static bool starts_struct(base_str s, size_t at) {
+    return starts(s, at, "struct ") && memchr(s.ptr + at, '{', line_end(s, at) - at);
+}
+
+/* Where the function or struct that begins here has its name, behind what its template takes; 0: here begins none. */
+static size_t definition(base_str s, size_t at) {
+    size_t from = starts(s, at, "template <") ? line_end(s, at) : at;
+    if (from == s.len || (!starts_function(s, from) && !starts_struct(s, from))) return 0;
+    return from + 1;
+}
+
+/* A line after which nothing is left open. */
+static bool is_whole(base_str s, size_t line, size_t end) {
+    if (end > line && s.ptr[end - 1] == '\n') end--;
+    return end > line && (s.ptr[end - 1] == ';' || s.ptr[end - 1] == '}');
+}
+
+/* Behind the line that ends what begins at `at`: one that begins with its last brace, or its first line. */
+static size_t definition_end(base_str s, size_t at) {
     size_t end = line_end(s, at);
-    if (end >= at + 2 && s.ptr[end - 2] == '}') return end;
+    if (is_whole(s, at, end)) return end;
     while (end < s.len && s.ptr[end] != '}') end = line_end(s, end);
     return end < s.len ? line_end(s, end) : end;
 }
@@ -70,26 +88,51 @@ static size_t comment_end(base_str s, size_t at) {
     return end ? line_end(s, (size_t)(end - s.ptr)) : s.len;
 }
 
-/* The word in front of the first parenthesis. */
-static base_str function_name(base_str text) {
-    const char *open = memchr(text.ptr, '(', text.len);
-    size_t end = open ? (size_t)(open - text.ptr) : 0, at = end;
-    while (at > 0 && is_word(text.ptr[at - 1])) at--;
-    return (base_str){text.ptr + at, end - at};
+static base_str word_at(base_str s, size_t at) {
+    size_t end = at;
+    while (end < s.len && is_word(s.ptr[end])) end++;
+    return (base_str){s.ptr + at, end - at};
 }
 
-static rp_status add_piece(trimmer *t, base_str head, size_t from, size_t to, bool function) {
+/* Behind the parenthesis that closes what opens at `at`. */
+static size_t behind_parentheses(base_str s, size_t at) {
+    uint32_t open = 0;
+    do {
+        open += s.ptr[at] == '(';
+        open -= s.ptr[at] == ')';
+    } while (++at < s.len && open > 0);
+    return at;
+}
+
+/* Of `struct NAME`, `struct alignas(...) NAME`. */
+static base_str struct_name(base_str s, size_t at) {
+    at += strlen("struct ");
+    if (starts(s, at, "alignas(")) at = behind_parentheses(s, at + strlen("alignas")) + 1;
+    return word_at(s, at);
+}
+
+/* A struct's, or the word in front of the first parenthesis. */
+static base_str name_at(base_str s, size_t at) {
+    if (starts(s, at, "struct ")) return struct_name(s, at);
+    const char *open = memchr(s.ptr + at, '(', s.len - at);
+    size_t end = open ? (size_t)(open - s.ptr) : at, from = end;
+    while (from > at && is_word(s.ptr[from - 1])) from--;
+    return (base_str){s.ptr + from, end - from};
+}
+
+static void add_text(trimmer *t, base_str head, size_t from, size_t to) {
+    if (from == to) return;
+    t->todo[t->n_todo++] = t->n;
+    t->pieces[t->n++] = (piece){.text = {head.ptr + from, to - from}, .wanted = true};
+}
+
+static rp_status add_definition(trimmer *t, base_str text, base_str name) {
     uint64_t before = 0;
     piece *p = &t->pieces[t->n];
-    if (from == to) return RP_OK;
-    *p = (piece){.text = {head.ptr + from, to - from}, .function = function, .wanted = !function};
-    if (!function) t->todo[t->n_todo++] = t->n;
-    if (function) {
-        base_str name = function_name(p->text);
-        if (base_map_get(t->names, name.ptr, name.len, &before)) p->next = (uint32_t)before;
-        RP_TRY(base_map_put(t->names, name.ptr, name.len, t->n, t->err));
-        if (name.len) t->seen[sight(name) / 64] |= UINT64_C(1) << sight(name) % 64;
-    }
+    *p = (piece){.text = text};
+    if (base_map_get(t->names, name.ptr, name.len, &before)) p->next = (uint32_t)before;
+    RP_TRY(base_map_put(t->names, name.ptr, name.len, t->n, t->err));
+    if (name.len) t->seen[sight(name) / 64] |= UINT64_C(1) << sight(name) % 64;
     t->n++;
     return RP_OK;
 }
@@ -98,19 +141,21 @@ static rp_status add_piece(trimmer *t, base_str head, size_t from, size_t to, bo
 static rp_status cut(trimmer *t, base_str head) {
     size_t from = 0, at = 0;
     while (at < head.len) {
-        bool function = starts_function(head, at);
-        bool comment = !function && starts(head, at, "/*");
-        if (!function && !comment) {
+        const size_t own = definition(head, at);
+        if (own == 0 && !starts(head, at, "/*")) {
             at = line_end(head, at);
             continue;
         }
-        RP_TRY(add_piece(t, head, from, at, false));
+        add_text(t, head, from, at);
         from = at;
-        at = function ? function_end(head, at) : comment_end(head, at);
-        if (function) RP_TRY(add_piece(t, head, from, at, true));
+        at = own ? definition_end(head, own - 1) : comment_end(head, at);
+        if (own)
+            RP_TRY(
+                add_definition(t, (base_str){head.ptr + from, at - from}, name_at(head, own - 1)));
         from = at;
     }
-    return add_piece(t, head, from, at, false);
+    add_text(t, head, from, at);
+    return RP_OK;
 }
 
 static void want(trimmer *t, base_str word) {
@@ -155,8 +200,8 @@ static rp_status trim(trimmer *t, base_str head, base_str user, base_buf *out) {
     t->todo = base_alloc_array(cap, sizeof *t->todo);
     t->names = base_map_new();
     if (!t->pieces || !t->todo || !t->names) return rp_fail(t->err, RP_NOMEM, "head of a unit");
-    RP_TRY(add_piece(t, user, 0, user.len, false));
-    if (t->n == 0) t->n = 1;
+    add_text(t, user, 0, user.len);
+    t->n = 1;
     RP_TRY(cut(t, head));
     while (t->n_todo > 0) want_words(t, t->pieces[t->todo[--t->n_todo]].text);
     base_buf_reserve(out, head.len);

@@ -65,6 +65,41 @@ static void what_is_named_stays_with_what_it_names(void **state) {
     check("", ONE "\n" FRAME("", ""));
 }
 
+static void structs_and_templates_stay_with_what_names_them(void **state) {
+    static const char types[] = "struct later;\n"
+                                "template <class T>\n"
+                                "struct alignas(sizeof(T) < 4 ? 4 : (16)) pair {\n"
+                                "    T a, b;\n"
+                                "};\n"
+                                "struct empty {};\n"
+                                "template <>\n"
+                                "struct pair<int> : empty {\n"
+                                "};\n"
+                                "template <class T>\n"
+                                "RP_CALL T first(const pair<T> &p);\n"
+                                "RP_FN int ahead(void)\n"
+                                "{\n"
+                                "    return 1;\n"
+                                "}\n"
+                                "template <class T>\n"
+                                "RP_CALL T first(const pair<T> &p) { return p.a; }\n"
+                                "template <class T>\n"
+                                "__device__ T of_nobody(T x);\n";
+    static const char always[] = "struct later;\n"
+                                 "template <class T>\n"
+                                 "__device__ T of_nobody(T x);\n";
+    (void)state;
+    char *none = trimmed(types, "firsts"), *all = trimmed(types, "first ahead"),
+         *one = trimmed(types, "empty");
+    assert_string_equal(none, always);
+    assert_string_equal(all, types);
+    assert_non_null(strstr(one, "struct empty {};\n"));
+    assert_null(strstr(one, "pair"));
+    base_free(none);
+    base_free(all);
+    base_free(one);
+}
+
 static void nothing_of_nothing(void **state) {
     rp_error err = {0};
     base_buf out;
@@ -166,6 +201,7 @@ static void survives_lost_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_named_stays_with_what_it_names),
+        cmocka_unit_test(structs_and_templates_stay_with_what_names_them),
         cmocka_unit_test(nothing_of_nothing),
         cmocka_unit_test(every_function_of_a_unit_stands_alone),
         cmocka_unit_test(survives_lost_allocations),
