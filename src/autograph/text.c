@@ -131,10 +131,9 @@ static void put_shapes(base_buf *b, const rp_buffer *t, bool fixed) {
 }
 
 static void put_static(base_buf *b, const autograph_static *s) {
-    base_buf_printf(b,
-                    "StaticSignature: StaticSignature(_cached_hash=None, func_name='%s', "
-                    "tensor_static_infos=(",
-                    s->name);
+    base_buf_puts(b, "StaticSignature: StaticSignature(_cached_hash=None, func_name=");
+    put_string(b, s->name);
+    base_buf_puts(b, ", tensor_static_infos=(");
     for (uint32_t i = 0; i < s->n_in; i++) {
         base_buf_printf(b, "%sTensorStaticInfo(_cached_hash=None, name='', shapes=", i ? ", " : "");
         put_shapes(b, &s->in[i].largest, true);

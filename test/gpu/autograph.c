@@ -9,6 +9,7 @@
 #include "support/safety.h"
 #include "support/size_storms.h"
 #include "support/small_arguments.h"
+#include "support/thread_functions.h"
 #include "support/user_functions.h"
 
 int main(void) {
@@ -20,6 +21,7 @@ int main(void) {
     failed += safety_run("cuda:0", "gpu/autograph: safety");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
     failed += result_functions_run("cuda:0", "gpu/autograph: results");
+    failed += thread_functions_run("cuda:0", "gpu/autograph: threads");
     failed += small_arguments_run("cuda:0", "gpu/autograph: small arguments");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
 }

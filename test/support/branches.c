@@ -1,6 +1,8 @@
 /* rp_call_if and rp_call_while: the first call, in which the host decides, and replays, in which the device does, give the same. */
 #include "support/branches.h"
 
+#include <dlfcn.h>
+
 #include "base/alloc.h"
 #include "hal/hal.h"
 #include "support/autographs.h"
@@ -475,6 +477,42 @@ static void bodies_do_what_a_graph_can(void **state) {
     world_close(&w);
 }
 
+/* The emulated driver as one without conditional nodes; false where the driver is a real one. */
+static bool refuse_conditions(bool on) {
+    void *emu = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*refuse)(bool) = emu ? (void (*)(bool))(uintptr_t)dlsym(emu, "emu_refuse_conditions")
+                               : NULL;
+    if (refuse) refuse(on);
+    if (emu) (void)dlclose(emu);
+    return refuse != NULL;
+}
+
+/* The host decides in every call, and the reason is there. */
+static void a_driver_without_conditions_is_told(void **state) {
+    world w;
+    (void)state;
+    world_open(&w);
+    if (!w.m.weights || !refuse_conditions(true)) {
+        world_close(&w);
+        SKIP_TEST("every driver of a real GPU that is new enough has conditional nodes");
+    }
+    rp_function *f = function_of(&w.b, "f", if_flag, &w),
+                *g = function_of(&w.b, "g", until_limit, &w);
+    for (int i = 0; i < 3; i++) {
+        float x = (float)i;
+        rp_value in = floats(&x, 1);
+        check_flag(&w, f, x, i % 2, RP_RAN_EAGER, (float)(i + i % 2));
+        rp_output *o = run_items(g, &in, 1);
+        assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+        assert_string_equal(rp_output_reason(o), "this driver has no conditional nodes, by which "
+                                                 "a graph branches and loops");
+        assert_true(values_of(o)[0] == LIMIT);
+        rp_output_free(o);
+    }
+    (void)refuse_conditions(false);
+    world_close(&w);
+}
+
 int branches_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_is_decided_by_the_device),
@@ -484,6 +522,7 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(addresses_are_read_from_a_table),
         cmocka_unit_test(memory_of_bodies_counts),
         cmocka_unit_test(bodies_do_what_a_graph_can),
+        cmocka_unit_test(a_driver_without_conditions_is_told),
     };
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);

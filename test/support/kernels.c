@@ -14,6 +14,10 @@ static const char text[] =
     "}\n"
     "extern \"C\" __global__ void step(float *x, unsigned char *more, const float *limit) {\n"
     "    if (threadIdx.x == 0) more[0] = ++x[0] < limit[0];\n"
+    "}\n"
+    "extern \"C\" __global__ void through(const float *const *x, float *y, long long n) {\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) y[i] = x[0][i] + 1;\n"
     "}\n";
 
 static cuda_driver cu;
@@ -24,7 +28,7 @@ const cuda_driver *kernels_driver(void) {
 }
 
 void kernels_open(rp_stream *s) {
-    static const char *const names[N_KERNELS] = {"affine", "count_up", "step"};
+    static const char *const names[N_KERNELS] = {"affine", "count_up", "step", "through"};
     const cuda_source source = {text, "user.cu", "sm_90"};
     cuda_nvrtc rtc;
     char *cubin = NULL;

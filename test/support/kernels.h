@@ -9,6 +9,7 @@ typedef enum kernel_name {
     KERNEL_AFFINE,   /* (x, y, w, n): y = x * w[0] + w[1] */
     KERNEL_COUNT_UP, /* (at): at[0] += 1 */
     KERNEL_STEP,     /* (x, more, limit): x[0] += 1, and whether it is less than limit[0] */
+    KERNEL_THROUGH,  /* (x, y, n): y = x[0] + 1, where x[0] is an address */
     N_KERNELS
 } kernel_name;
 

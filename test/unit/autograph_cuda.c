@@ -1,9 +1,10 @@
-/* Functions with kernels of their own (support/user_functions.c), compiled graphs of several (support/captured_lists.c) and
- * arguments in memory of the host (support/small_arguments.c), on the emulated GPU. */
+/* Functions with kernels of their own (support/user_functions.c), threads at once (support/thread_functions.c), compiled graphs of
+ * several (support/captured_lists.c) and arguments in memory of the host (support/small_arguments.c), on the emulated GPU. */
 #include "support/captured_lists.h"
 #include "support/check.h"
 #include "support/gpu.h"
 #include "support/small_arguments.h"
+#include "support/thread_functions.h"
 #include "support/user_functions.h"
 
 static void needs_a_gpu(void **state) {
@@ -14,6 +15,7 @@ int main(void) {
     const char *why = NULL;
     if (gpu_emulate(&why))
         return user_functions_run("cuda:0", "autograph_cuda") +
+               thread_functions_run("cuda:0", "autograph_cuda: threads") +
                captured_lists_run("cuda:0", "autograph_cuda: lists") +
                small_arguments_run("cuda:0", "autograph_cuda: small arguments");
     const struct CMUnitTest tests[] = {

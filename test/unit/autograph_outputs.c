@@ -109,7 +109,7 @@ static void results_keep_their_structure(void **state) {
     bench_open(&b, "cpu", RP_GROWTH_RESERVE);
     affine_open(&m[0], b.device, 0, 1, 1);
     affine_open(&m[1], b.device, 0, 10, 0);
-    rp_function *f = function_of(&b, "f", structured, m);
+    rp_function *f = function_of(&b, "it's", structured, m);
     for (int i = 0; i < 3; i++) {
         rp_output *o = run_one(f, (float)i);
         const rp_value *v = result_of(o);
@@ -128,6 +128,7 @@ static void results_keep_their_structure(void **state) {
                            "\n    Output Template: {'y': FakeTensor(shape=[1], "
                            "dtype='torch.float32', device='cpu'), 'n': 0.5, 'both': (FakeTensor("));
     assert_non_null(strstr(text, "'s': \"it's\"}\n"));
+    assert_non_null(strstr(text, "(_cached_hash=None, func_name=\"it's\", tensor_static_infos="));
     rp_free(text);
     affine_close(&m[0]);
     affine_close(&m[1]);

@@ -117,6 +117,7 @@ enum {
     CUDA_MIN_VERSION = 12040, /* of the driver: what a kernel takes */
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NO_DEVICE = 100,
+    CUDA_NOT_SUPPORTED = 801,
     CUDA_CAPTURE_FIRST =
         900, /* codes of calls that a capture does not permit, and of captures that had one */
     CUDA_CAPTURE_LAST = 908,

@@ -110,8 +110,11 @@ static rp_status begin(cuda_device *d, hal_branch kind, const void *pred, rp_err
     if (!b.around) return rp_fail(err, RP_INVALID, "the capture has failed before a branch");
     RP_TRY(load_condition(d, err));
     RP_TRY(room_for_body(c, err));
-    RP_TRY(cuda_check(&d->cu, d->cu.conditional_new(&b.handle, b.around, d->gpu.context, 0, 0),
-                      "a condition", err));
+    int code = d->cu.conditional_new(&b.handle, b.around, d->gpu.context, 0, 0);
+    if (code == CUDA_NOT_SUPPORTED)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "this driver has no conditional nodes, by which a graph branches and loops");
+    RP_TRY(cuda_check(&d->cu, code, "a condition", err));
     RP_TRY(set(d, &b, err));
     if (!cuda_capture_at(d, &last, &n) || n > MOST_LAST)
         return rp_fail(err, RP_UNSUPPORTED, "a branch that waits for more than %d streams",

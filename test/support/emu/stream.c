@@ -56,6 +56,13 @@ static int append(emu_graph *g, const emu_node *node, void **out) {
 enum { CONDITIONS = 4096 };
 static unsigned char condition[CONDITIONS];
 static unsigned n_conditions;
+static bool refuses_conditions;
+
+/* For tests: as a driver without conditional nodes. */
+void emu_refuse_conditions(bool on) EXPORT("emu_refuse_conditions");
+void emu_refuse_conditions(bool on) {
+    refuses_conditions = on;
+}
 
 static void set_condition(long long handle, const unsigned char *at, long long opposite) {
     condition[handle] = (*at != 0) != (opposite != 0);
@@ -71,7 +78,7 @@ CU(emu_conditional_new, "cuGraphConditionalHandleCreate", uint64_t *out, void *g
    unsigned value, unsigned flags) {
     (void)graph, (void)context, (void)value, (void)flags;
     *out = n_conditions++ % CONDITIONS;
-    return 0;
+    return refuses_conditions ? NOT_SUPPORTED : 0;
 }
 
 static int run(const emu_node *k);

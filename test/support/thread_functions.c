@@ -1,0 +1,106 @@
+/* Several threads call at once, take memory of the device and free it, so that one frees while another captures; what came out is looked
+ * at when all are done, since the stream is the manager's until then. */
+#include "support/thread_functions.h"
+
+#include "support/at_once.h"
+#include "support/autographs.h"
+
+static const char *device;
+
+enum { THREADS = 4, CALLS = 100, MOST = 24 };
+
+typedef struct caller {
+    rp_function *f;
+    const bench *b;
+    int idx;
+    float x[CALLS][MOST];
+    int64_t n[CALLS];
+    rp_output *o[CALLS];
+    rp_error err;
+} caller;
+
+static void *call_often(void *arg) {
+    caller *me = arg;
+    uint32_t seed = (uint32_t)me->idx + 1;
+    for (int i = 0; i < CALLS && me->err.code == RP_OK; i++) {
+        void *p = NULL;
+        seed = seed * 1664525u + 1013904223u;
+        me->n[i] = 1 + (int64_t)((seed >> 8) % MOST);
+        for (int64_t k = 0; k < me->n[i]; k++) me->x[i][k] = (float)(me->idx * 1000 + i + k);
+        rp_value in = floats(me->x[i], me->n[i]), args = rp_value_tuple(&in, 1);
+        if (rp_autograph_run(me->f, &args, &me->o[i], &me->err) != RP_OK) break;
+        if (rp_device_alloc(me->b->device, 100, &p, &me->err) != RP_OK) break;
+        rp_device_free(me->b->device, p);
+    }
+    return NULL;
+}
+
+static void check(caller *me) {
+    if (me->err.code != RP_OK) fail_msg("thread %d: %s", me->idx, me->err.text);
+    for (int i = 0; i < CALLS; i++) {
+        float y[MOST] = {0};
+        rp_error err = {0};
+        size_t bytes = (size_t)me->n[i] * sizeof *y;
+        assert_true(rp_output_ran(me->o[i]) != RP_RAN_EAGER);
+        CHECK_OK(rp_stream_copy(me->b->stream, y, result_of(me->o[i])->tensor.data, bytes, &err),
+                 &err);
+        CHECK_OK(rp_stream_synchronize(me->b->stream, &err), &err);
+        for (int64_t k = 0; k < me->n[i]; k++) assert_true(y[k] == 2 * me->x[i][k] + 1);
+        rp_output_free(me->o[i]);
+    }
+}
+
+static void run_threads(caller *callers) {
+    at_once(call_often, callers, sizeof *callers, THREADS);
+    for (int i = 0; i < THREADS; i++) check(&callers[i]);
+}
+
+static void threads_share_a_manager(void **state) {
+    static caller callers[THREADS];
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, device, RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    for (int i = 0; i < THREADS; i++) callers[i] = (caller){.f = f, .b = &b, .idx = i};
+    run_threads(callers);
+    assert_int_equal(bench_info(&b).calls, THREADS * CALLS);
+    assert_int_equal(bench_info(&b).captures, MOST);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+static void streams_run_at_once(void **state) {
+    static caller callers[THREADS];
+    bench b, own[THREADS];
+    affine m;
+    rp_error err = {0};
+    (void)state;
+    bench_open(&b, device, RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    for (int i = 0; i < THREADS; i++) {
+        own[i].device = b.device;
+        CHECK_OK(rp_stream_open(b.device, &own[i].stream, &err), &err);
+        CHECK_OK(rp_autograph_create(own[i].stream, NULL, &own[i].graphs, &err), &err);
+        callers[i] =
+            (caller){.f = function_of(&own[i], "f", affine_call, &m), .b = &own[i], .idx = i};
+    }
+    run_threads(callers);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(bench_info(&own[i]).calls, CALLS);
+        rp_autograph_destroy(own[i].graphs);
+        rp_stream_close(own[i].stream);
+    }
+    affine_close(&m);
+    bench_close(&b);
+}
+
+int thread_functions_run(const char *name, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_share_a_manager),
+        cmocka_unit_test(streams_run_at_once),
+    };
+    device = name;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
