@@ -109,7 +109,8 @@ if [ -d "$root/docs" ]; then
 fi
 
 # The page of explain is well formed whatever names it shows, asks for nothing from anywhere, and a browser shows it.
-cat >"named<b>&.ir" <<'IR'
+named=$'named<b>&"\'.ir'
+cat >"$named" <<'IR'
 graph @page(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {
   %0 = exp %x : f32[T,8]
   %1 = sum %0 {axis=1, keep=true} : f32[T,1]
@@ -117,7 +118,7 @@ graph @page(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {
   ret %2
 }
 IR
-reprise explain "named<b>&.ir" --html graph.html --quiet && reprise explain synthetic:tiny --times 2 --html model.html --quiet
+reprise explain "$named" --html graph.html --quiet && reprise explain synthetic:tiny --times 2 --html model.html --quiet
 bad=$(python3 -c '
 import re, xml.dom.minidom
 for name, least in ("graph.html", 2), ("model.html", 12):
@@ -128,7 +129,7 @@ for name, least in ("graph.html", 2), ("model.html", 12):
     if len(set(ids)) != len(ids) or any(l[0] != "#" or l[1:] not in ids for l in links): print(name, ids, links)
     if re.search("<script|https?:|<link|<img|@import|url\\(", text): print(name, "is not alone")
     if len(page.getElementsByTagName("details")) < least or not page.getElementsByTagName("svg"): print(name, "lacks something")
-if "named&lt;b&gt;&amp;.ir</h1>" not in open("graph.html").read(): print("a name is not as it is written")' 2>&1)
+if "named&lt;b&gt;&amp;&quot;&#39;.ir</h1>" not in open("graph.html").read(): print("a name is not as it is written")' 2>&1)
 [ -z "$bad" ] && pass explain_page || fail explain_page "$bad"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [ -z "$browser" ]; then echo "SKIP explain_browser: no chromium to look at the page with"

@@ -525,6 +525,14 @@ static void enable_if_is_asked_each_time(void **state) {
     bench_close(&b);
 }
 
+/* n times x. */
+static void ran(rp_function *f, rp_value x, uint32_t n, rp_ran how) {
+    const rp_value items[] = {x, x, x, x, x};
+    rp_output *y = run_items(f, items, n);
+    assert_int_equal(rp_output_ran(y), how);
+    rp_output_free(y);
+}
+
 /* The budget holds after each call, and a graph that is larger than all of it is not made again. */
 static void max_bytes_is_kept(void **state) {
     static float x[4096];
@@ -555,6 +563,11 @@ static void max_bytes_is_kept(void **state) {
         assert_int_equal(rp_output_ran(y), RP_RAN_EAGER);
         assert_non_null(strstr(rp_output_reason(y), "max_bytes is 24576"));
         rp_output_free(y);
+    }
+    /* Other forms are not concerned, nor are smaller ones, which take what they need themselves. */
+    for (uint32_t n = 1; n <= 5; n += 4) {
+        ran(f, floats(x, 3), n, RP_RAN_CAPTURE);
+        ran(f, floats(x, 3), n, RP_RAN_REPLAY);
     }
     affine_close(&m);
     bench_close(&b);

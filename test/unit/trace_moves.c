@@ -187,6 +187,55 @@ static void an_axis_is_turned_around(void **state) {
     }
 }
 
+/* Different numbers in no order: seven times the place, modulo the count. */
+static rp_tensor mixed(rp_graph *g) {
+    rp_tensor i = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(N), 0);
+    rp_tensor n = rp_const(g, RP_DTYPE_I32, N), seven = rp_const(g, RP_DTYPE_I32, 7);
+    return rp_reshape(rp_remainder(rp_mul(i, seven), n), RP_SHAPE(A, B, C));
+}
+
+static int64_t mixed_at(const int64_t at[RANK]) {
+    return (int64_t)value_at(at) * 7 % N;
+}
+
+/* How many along the axis come before the one at `at`. */
+static int64_t order_of(const int64_t at[RANK], int along, bool descending) {
+    int64_t other[RANK] = {at[0], at[1], at[2]}, before = 0, own = mixed_at(at);
+    for (other[along] = 0; other[along] < sizes[along]; other[along]++)
+        before += descending ? mixed_at(other) > own : mixed_at(other) < own;
+    return before;
+}
+
+/* Values, where they were, and that alone. */
+static void any_axis_is_sorted_both_ways(void **state) {
+    static result r[3];
+    (void)state;
+    for (int axis = -RANK; axis < RANK; axis++)
+        for (int descending = 0; descending < 2; descending++) {
+            const int along = front(axis, RANK);
+            for (int what = 0; what < 3; what++) {
+                rp_graph *g = rp_graph_new("moves");
+                rp_tensor x = mixed(g), values, indices;
+                rp_sort(x, axis, descending, &values, &indices);
+                finish(g,
+                       what == 0   ? values
+                       : what == 1 ? indices
+                                   : rp_argsort(x, axis, descending),
+                       &r[what]);
+                check_dims(&r[what], sizes, RANK);
+            }
+            for (int64_t k = 0; k < N; k++) {
+                int64_t at[RANK], from[RANK];
+                place_of(&r[0], k, at);
+                memcpy(from, at, sizeof from);
+                from[along] = (int64_t)r[1].data[k];
+                assert_int_equal(order_of(from, along, descending), at[along]);
+                assert_true(r[0].data[k] == (double)mixed_at(from));
+                assert_true(r[2].data[k] == r[1].data[k]);
+            }
+        }
+}
+
 /* Rows by index, along each axis; what is outside is the nearest that is there. */
 static void rows_are_taken_along_any_axis(void **state) {
     static const int64_t from[] = {1, 0, -5, 99, 1};
@@ -252,6 +301,7 @@ int main(void) {
         cmocka_unit_test(many_parts_are_joined),
         cmocka_unit_test(neighbours_become_one_axis),
         cmocka_unit_test(an_axis_is_turned_around),
+        cmocka_unit_test(any_axis_is_sorted_both_ways),
         cmocka_unit_test(rows_are_taken_along_any_axis),
         cmocka_unit_test(axes_that_are_not_there_are_refused),
     };
