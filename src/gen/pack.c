@@ -117,12 +117,17 @@ static void pack_turn(const uint8_t *src, size_t row_size, uint8_t *tile) {
     for (int i = 0; i < 4; i++) memcpy(tile + i * 64, &out[i], sizeof out[i]);
 }
 
+/* k's that are turned of four rows before those of the next four: a line of the cache. Sixteen rows that are a power of two apart
+ * have the same few places there, where they would push each other out. */
+enum { PACK_LINE = 16 };
+
 /* The first k's of a full tile of 32-bit elements; gives how many. */
 static int64_t pack_turned(const uint8_t *src, size_t row_size, int64_t k, uint8_t *tile) {
     int64_t i = 0;
-    for (; i + 4 <= k; i += 4)
+    for (; i + PACK_LINE <= k; i += PACK_LINE)
         for (int r = 0; r < GEN_TILE_ROWS; r += 4)
-            pack_turn(src + (size_t)r * row_size + i * 4, row_size, tile + i * 64 + r * 4);
+            for (int64_t j = i; j < i + PACK_LINE; j += 4)
+                pack_turn(src + (size_t)r * row_size + j * 4, row_size, tile + j * 64 + r * 4);
     return i;
 }
 
