@@ -1,44 +1,56 @@
 /* A transformer layer under the automatic graph manager: the first call runs and captures, the second replays, a longer one
  * grows the memory. Prints what MagiCompiler's documentation shows for its SimpleTransformerLayer, and then what memory
  * that is reserved, the default, changes about it. Usage: autograph [device] */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <reprise/reprise.h>
 
 enum { BATCH = 2, HIDDEN = 1024, HEADS = 8, HEAD = HIDDEN / HEADS, LONGEST = 1024 };
+enum { IN, OUT, NORM, LINEAR, N_PARAMS };
 
-/* softmax(q k^T / sqrt(d)) v for each head. */
-static rp_tensor attend(rp_tensor q, rp_tensor k, rp_tensor v, rp_dim len) {
+/* Of queries, keys and values one behind the other, head by head. */
+static rp_tensor attend(rp_tensor qkv, rp_dim len) {
     static const int heads_first[] = {0, 2, 1, 3};
-    rp_shape split = RP_SHAPE(BATCH, len, HEADS, HEAD), whole = RP_SHAPE(BATCH, len, HIDDEN);
-    q = rp_permute(rp_reshape(q, split), heads_first, 4);
-    k = rp_permute(rp_reshape(k, split), heads_first, 4);
-    v = rp_permute(rp_reshape(v, split), heads_first, 4);
-    rp_tensor scores = rp_mul_scalar(rp_matmul(q, k, true), 1.0 / sqrt(HEAD));
-    rp_tensor mixed = rp_matmul(rp_softmax(scores, -1), v, false);
-    return rp_reshape(rp_permute(mixed, heads_first, 4), whole);
+    rp_tensor p[3];
+    for (int i = 0; i < 3; i++) {
+        p[i] = rp_slice(qkv, 2, i * HIDDEN, (i + 1) * HIDDEN);
+        p[i] = rp_permute(rp_reshape(p[i], RP_SHAPE(BATCH, len, HEADS, HEAD)), heads_first, 4);
+    }
+    rp_tensor y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = p[0], .k = p[1], .v = p[2]});
+    return rp_reshape(rp_permute(y, heads_first, 4), RP_SHAPE(BATCH, len, HIDDEN));
 }
 
-/* linear(layer_norm(x + self_attn(x, x, x))), without biases */
+static const struct {
+    const char *weight, *bias; /* [rows, columns], of a norm [rows]; [rows] */
+    int rows, columns;
+} params[N_PARAMS] = {{"self_attn.in_proj_weight", "self_attn.in_proj_bias", 3 * HIDDEN, HIDDEN},
+                      {"self_attn.out_proj.weight", "self_attn.out_proj.bias", HIDDEN, HIDDEN},
+                      {"layer_norm.weight", "layer_norm.bias", HIDDEN, 1},
+                      {"linear.weight", "linear.bias", HIDDEN, HIDDEN}};
+
+/* linear(layer_norm(x + self_attn(x, x, x))) */
 static rp_graph *trace_layer(rp_error *err) {
     rp_graph *g = rp_graph_new("layer");
     if (!g) return NULL;
     rp_dim len = rp_symbol(g, "S", 1, LONGEST);
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(BATCH, len, HIDDEN));
-    rp_tensor w_in = rp_param(g, "in_proj", RP_DTYPE_F32, RP_SHAPE(3 * HIDDEN, HIDDEN));
-    rp_tensor w_out = rp_param(g, "out_proj", RP_DTYPE_F32, RP_SHAPE(HIDDEN, HIDDEN));
-    rp_tensor w = rp_param(g, "linear", RP_DTYPE_F32, RP_SHAPE(HIDDEN, HIDDEN));
-    rp_tensor qkv = rp_linear(x, w_in), part[3];
-    for (int i = 0; i < 3; i++) part[i] = rp_slice(qkv, 2, i * HIDDEN, (i + 1) * HIDDEN);
-    rp_tensor h = rp_add(x, rp_linear(attend(part[0], part[1], part[2], len), w_out));
-    rp_tensor mean = rp_mean(h, -1, true), variance = rp_var(h, -1, true, 0);
-    h = rp_mul(rp_sub(h, mean), rp_rsqrt(rp_add_scalar(variance, 1e-5)));
-    rp_tensor y = rp_linear(h, w);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(BATCH, len, HIDDEN)), w[4], b[4];
+    for (int i = 0; i < N_PARAMS; i++) {
+        rp_shape rows = RP_SHAPE(params[i].rows), all = RP_SHAPE(params[i].rows, params[i].columns);
+        w[i] = rp_param(g, params[i].weight, RP_DTYPE_F32, i == NORM ? rows : all);
+        b[i] = rp_param(g, params[i].bias, RP_DTYPE_F32, rows);
+    }
+    rp_tensor mixed = attend(rp_add(rp_linear(x, w[IN]), b[IN]), len);
+    rp_tensor h = rp_add(x, rp_add(rp_linear(mixed, w[OUT]), b[OUT]));
+    rp_tensor y = rp_linear(rp_layer_norm(h, w[NORM], b[NORM], 1e-5), w[LINEAR]);
+    y = rp_add(y, b[LINEAR]);
     if (rp_graph_finish(g, &y, 1, err) == RP_OK) return g;
     rp_graph_free(g);
     return NULL;
+}
+
+static bool is_available(void *layer) {
+    return layer != NULL;
 }
 
 /* What the manager captures. */
@@ -53,10 +65,8 @@ static rp_status forward(void *user, rp_call *call, const rp_value *args, rp_val
 static float *random_floats(size_t n, unsigned seed) {
     float *p = malloc(n * sizeof *p);
     if (!p) exit(1);
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
+    for (size_t i = 0; i < n; i++, seed = seed * 1664525u + 1013904223u)
         p[i] = ((float)(seed >> 8) / (float)(1 << 24) - 0.5f) * 0.1f;
-    }
     return p;
 }
 
@@ -92,6 +102,7 @@ static rp_status show(rp_stream *stream, rp_compiled *c, rp_growth growth, float
     fo.name = "SimpleTransformerLayer.forward";
     fo.fn = forward;
     fo.user = c;
+    fo.enable_if = is_available;
     fo.layer = 0;
     rp_status st = rp_autograph_create(stream, &o, &graphs, err);
     if (st == RP_OK) st = rp_function_new(graphs, &fo, &layer, err);
@@ -114,16 +125,16 @@ int main(int argc, char **argv) {
     rp_stream *stream = NULL;
     rp_compiled *c = NULL;
     rp_graph *g = trace_layer(&err);
-    rp_compilation_config *cfg = rp_config_new();
-    float *w = random_floats((size_t)HIDDEN * HIDDEN * 5, 1);
+    float *w = random_floats((size_t)HIDDEN * (5 * HIDDEN + 7), 1), *next = w;
     float *x = random_floats((size_t)BATCH * LONGEST * HIDDEN + 1, 2);
-    rp_status st = g && cfg ? rp_config_set(cfg, "level=2", &err) : RP_INVALID;
-    if (st == RP_OK) st = rp_device_open(argc > 1 ? argv[1] : "cpu", 0, &device, &err);
+    rp_status st = g ? rp_device_open(argc > 1 ? argv[1] : "cpu", 0, &device, &err) : RP_INVALID;
     if (st == RP_OK) st = rp_stream_open(device, &stream, &err);
-    if (st == RP_OK) st = rp_compile_on(device, g, cfg, &c, &err);
-    if (st == RP_OK) st = rp_compiled_bind(c, "in_proj", w, &err);
-    if (st == RP_OK) st = rp_compiled_bind(c, "out_proj", w + 3 * HIDDEN * HIDDEN, &err);
-    if (st == RP_OK) st = rp_compiled_bind(c, "linear", w + 4 * HIDDEN * HIDDEN, &err);
+    if (st == RP_OK) st = rp_compile_on(device, g, NULL, &c, &err);
+    for (int i = 0; i < N_PARAMS && st == RP_OK; i++) {
+        st = rp_compiled_bind(c, params[i].weight, next, &err);
+        next += params[i].rows * (params[i].columns + 1);
+        if (st == RP_OK) st = rp_compiled_bind(c, params[i].bias, next - params[i].rows, &err);
+    }
     if (st == RP_OK) st = show(stream, c, RP_GROWTH_EXACT, x, &err);
     if (st == RP_OK) printf("\nWith reserved memory, the default, no graph becomes invalid:\n");
     if (st == RP_OK) st = show(stream, c, RP_GROWTH_RESERVE, x, &err);
@@ -132,7 +143,6 @@ int main(int argc, char **argv) {
     rp_stream_close(stream);
     rp_device_close(device);
     rp_graph_free(g);
-    rp_config_free(cfg);
     free(w);
     free(x);
     return rp_status_exit_code(st);
