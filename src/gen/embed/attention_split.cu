@@ -14,6 +14,16 @@
 #define RK_SPLIT_ROOM (32 << 10) /* bytes of a block for results of chunks, about; half of it where there are teams */
 #define RK_SPLIT_LEAST -1e30f    /* base of a cell in which no score is finite */
 
+/* p, here and not where it is used. */
+template <class T>
+RP_INLINE T *rk_ready(T *p)
+{
+#ifndef RK_EMULATED
+    asm volatile("" : "+l"(p));
+#endif
+    return p;
+}
+
 /* 2^d of a whole number d <= 0. */
 RP_INLINE float rk_power_of_two(float d) { return d > -127.0f ? __int_as_float(((int)d + 127) << 23) : 0.0f; }
 
@@ -110,32 +120,32 @@ struct rk_attn_split {
 
     RP_INLINE int key_position(int g, int j) { return g / 2 * 4 + g % 2 + 2 * j; }
 
-    /* A lane's share of the keys, of positions 4 (g / 2) + g % 2 + {0, 2}, and of the values, of positions 4 t .., of the cell at position p. */
-    RP_INLINE void fetch_keys(int4 *to, const cache &from, int p, int cell)
+    /* Where a lane's share of a cell begins: of the keys, of positions 4 (g / 2) + g % 2 + {0, 2}; of the values, of positions 4 t .. */
+    RP_INLINE const element *keys_at(const element *k, int cell) { return k + ((rp_size)cell * (16 * HD) + key_position(rk_lane() / 4, 0) * HD + rk_lane() % 4 * 8); }
+    RP_INLINE const element *values_at(const element *v, int cell) { return v + ((rp_size)cell * (16 * HD) + rk_lane() % 4 * 4 * HD + rk_lane() / 4 * 8); }
+
+    /* The share, of a cell of which `left` positions exist. */
+    RP_INLINE void fetch_keys(int4 *to, const element *at, int left)
     {
-        const int g = rk_lane() / 4, t = rk_lane() % 4;
-        const element *at = from.k + (rp_size)cell * (16 * HD);
         const int4 none = {0, 0, 0, 0};
 #pragma unroll
         for (int j = 0; j < 2; j++)
 #pragma unroll
             for (int s = 0; s < k_pieces; s++) {
-                const int position = key_position(g, j), piece = t + 4 * s;
-                to[s * 2 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
+                const int position = key_position(rk_lane() / 4, j), piece = rk_lane() % 4 + 4 * s;
+                to[s * 2 + j] = position < left && piece < pieces ? rk_load(at + 2 * j * HD + s * 32) : none;
             }
     }
 
-    RP_INLINE void fetch_values(int4 *to, const cache &from, int p, int cell)
+    RP_INLINE void fetch_values(int4 *to, const element *at, int left)
     {
-        const int g = rk_lane() / 4, t = rk_lane() % 4;
-        const element *at = from.v + (rp_size)cell * (16 * HD);
         const int4 none = {0, 0, 0, 0};
 #pragma unroll
         for (int j = 0; j < 4; j++)
 #pragma unroll
             for (int s = 0; s < v_pieces; s++) {
-                const int position = 4 * t + j, piece = g + 8 * s;
-                to[s * 4 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
+                const int position = rk_lane() % 4 * 4 + j, piece = rk_lane() / 4 + 8 * s;
+                to[s * 4 + j] = position < left && piece < pieces ? rk_load(at + j * HD + s * 64) : none;
             }
     }
 
@@ -337,8 +347,8 @@ struct rk_attn_split {
         RP_INLINE_MEMBER void fetch(int4 *k, int4 *v, int i)
         {
             const int at = cell(i);
-            fetch_keys(k, from, position(i), at);
-            fetch_values(v, from, position(i), at);
+            fetch_keys(k, keys_at(from.k, at), from.n - position(i));
+            fetch_values(v, values_at(from.v, at), from.n - position(i));
         }
     };
 
@@ -355,10 +365,10 @@ struct rk_attn_split {
                 const int next = more ? at.cell(i + 1) : 0;
                 float s[4], base, sum;
                 score(w, w.k, s);
-                if (more) fetch_keys(w.k, at.from, at.position(i + 1), next);
+                if (more) fetch_keys(w.k, keys_at(at.from.k, next), at.from.n - at.position(i + 1));
                 weigh(s, at.from.n - at.position(i), &base, &sum);
                 gather(mine, s, base, sum, w.v);
-                if (more) fetch_values(w.v, at.from, at.position(i + 1), next);
+                if (more) fetch_values(w.v, values_at(at.from.v, next), at.from.n - at.position(i + 1));
             }
             if (TEAM > 1) {
                 if (has) show(mine, r, i % sets);
@@ -445,7 +455,7 @@ struct rk_attn_split {
             if (BLOCKS > 1) rk_barrier_wait(rk_shared(&r.arrived), phase);
             float top = all.top[j];
 #pragma unroll 8
-            for (int c = 0; c < n; c++) top = r.base[c][g] > top ? r.base[c][g] : top;
+            for (int c = 0; c < n; c++) top = fmaxf(top, r.base[c][g]);
             const float by = rk_power_of_two(all.top[j] - top);
             float sum = all.sum[j] * by, x = all.out[j][0] * by, y = all.out[j][1] * by;
 #pragma unroll 8
@@ -476,15 +486,17 @@ struct rk_attn_split {
     }
 
     /* Where the warp's first cells are, if the row is the request of that number and tables and positions are what they were before the wait: a lane has cell
-     * number lane, or -1 where none can be told. n: positions. arrived: at the barrier of the cluster. */
+     * number lane, or -1 where none can be told. n: positions. k, v: the lane's share of the first, of which `left` positions exist, or none. arrived: at the
+     * barrier of the cluster. */
     struct guess {
-        int found, n;
+        int found, n, left;
+        const element *k, *v;
         bool arrived;
     };
 
     RP_INLINE guess no_guess()
     {
-        const guess none = {-1, 0, false};
+        const guess none = {-1, 0, 0, 0, 0, false};
         return none;
     }
 
@@ -494,17 +506,23 @@ struct rk_attn_split {
     RP_INLINE guess announce(const element *k, const element *v, const rp_i32 *positions, const rp_i32 *tables, long long n_tables, rp_size width,
                              long long n_blocks, long long item)
     {
-        const long long row = item / units;
-        const int kv_head = (int)(item / parts % KV_HEADS), warp = (int)threadIdx.x / 32;
-        const rp_u32 p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
-        guess all = {-1, 0, true};
+        const int row = (int)item / units, kv_head = (int)item / parts % KV_HEADS, warp = (int)threadIdx.x / 32;
+        const rp_u32 first = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, 0),
+                     p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
+        guess all = no_guess();
         rk_arrive<BLOCKS>();
+        all.arrived = true;
         if (row >= n_tables) return all;
         all.n = rk_guess(positions + row) + 1;
         const rp_i32 block = p / BLOCK < width ? rk_guess(tables + row * width + p / BLOCK) : -1;
-        if (block < 0 || block >= n_blocks) return all;
-        all.found = (block * KV_HEADS + kv_head) * (BLOCK / 16) + (int)(p % BLOCK / 16);
-        if (rk_lane() >= CELLS || (int)p >= all.n) return all;
+        if (block >= 0 && block < n_blocks) all.found = (block * KV_HEADS + kv_head) * (BLOCK / 16) + (int)(p % BLOCK / 16);
+        const int cell = __shfl_sync(RK_WARP, all.found, 0);
+        if (cell >= 0) {
+            all.left = all.n - (int)first;
+            all.k = rk_ready(keys_at(k, cell));
+            all.v = rk_ready(values_at(v, cell));
+        }
+        if (rk_lane() >= CELLS || (int)p >= all.n || all.found < 0) return all;
         rk_fetch_ahead(k + (rp_size)all.found * (16 * HD), 32 * HD);
         rk_fetch_ahead(v + (rp_size)all.found * (16 * HD), 32 * HD);
         return all;
@@ -515,29 +533,27 @@ struct rk_attn_split {
                    long long n_tables, rp_size width, float scale, long long item, const guess &hint, rp_u32 &phase)
     {
         const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 / TEAM * BLOCKS, step = teams * BLOCKS, round = slots * BLOCKS;
-        const long long row = item / units;
-        const int kv_head = (int)(item / parts % KV_HEADS), head = kv_head * group + (int)(item % parts) * queries;
+        const int row = (int)item / units, kv_head = (int)item / parts % KV_HEADS, head = kv_head * group + (int)item % parts * queries;
         const int heads = group - head % group < queries ? group - head % group : queries; /* that exist */
-        /* What says where keys and values are is asked for together with them, where they are guessed to be, and with the queries. */
+        /* Queries and what says where keys and values are is asked for together with those, where they are guessed to be. */
+        int4 asked[2 * k_pieces];
+        ask_queries(asked, q + ((rp_size)row * HEADS + head) * HD, heads);
+        state w;
+        if (hint.left > 0) {
+            fetch_keys(w.k, hint.k, hint.left);
+            fetch_values(w.v, hint.v, hint.left);
+        }
+        const int seq = seqs[row], position = positions[row];
         const cache likely = {k, v, tables + row * width, kv_head, hint.n};
         if (!hint.arrived) rk_arrive<BLOCKS>(); /* done with the item before */
         int found = likely.look_up(mine, step, 0, row < n_tables ? width * BLOCK : 0);
-        const int seq = seqs[row], position = positions[row], first_place = (int)cache::position_of(mine, step, 0);
-        const int hinted = __shfl_sync(RK_WARP, hint.found, 0);
-        state w;
-        if (hinted >= 0 && first_place < hint.n) {
-            fetch_keys(w.k, likely, first_place, hinted);
-            fetch_values(w.v, likely, first_place, hinted);
-        }
-        int4 asked[2 * k_pieces];
-        ask_queries(asked, q + (row * HEADS + head) * HD, heads);
         start(w, asked, scale * RK_LOG2_E);
         const int n = seq < 0 ? 0 : position + 1, chunks = (n + C - 1) / C;
         const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * width, kv_head, n};
         if (seq != row) found = from.look_up(mine, step, 0, n);
         const bool differs = (int)cache::position_of(mine, step, rk_lane()) < n && found != hint.found;
         const bool right = hint.n == n && !__any_sync(RK_WARP, differs);
-        to += (row * HEADS + head) * HD;
+        to += ((rp_size)row * HEADS + head) * HD;
         if (n <= 0) {
             for (int d = rank * N + (int)threadIdx.x; d < heads * HD; d += BLOCKS * N) to[d] = 0.0f;
             rk_meet<BLOCKS>();
