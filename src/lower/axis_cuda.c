@@ -175,7 +175,7 @@ static rp_status scan_kernel(lowerer *L, const ir_node *n, char *name, const cha
 
 /* --- the largest ------------------------------------------------------------------- */
 
-enum { TOP_THREADS = 512, TOP_SPLIT = 8 }; /* RK_TOP_THREADS, RK_TOP_SPLIT */
+enum { TOP_THREADS = 1024, TOP_SPLIT = 8 }; /* RK_TOP_THREADS, RK_TOP_SPLIT */
 
 static void put_top(lowerer *L, const char *name, ir_dim rows, ir_dim n) {
     base_buf *b = &L->source;

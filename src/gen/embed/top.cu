@@ -2,7 +2,7 @@
  *
  * A cluster of blocks takes a row; each of its threads has every so many pieces, and the best of all is found by order of one
  * number, the value's rank above the place from behind. Block 0 of the cluster reads what the others found. */
-#define RK_TOP_THREADS 512
+#define RK_TOP_THREADS 1024
 #define RK_TOP_SPLIT 8 /* blocks of a cluster at most, and as many are launched */
 #define RK_TOP_AHEAD 4 /* pieces of a thread that are on their way at once */
 
@@ -23,26 +23,35 @@ RP_INLINE long long rk_top_rank(int key, long long at)
 
 RP_INLINE long long rk_top_more(long long a, long long b) { return a > b ? a : b; }
 
-/* The best of this thread's elements of x[n]; index and count are of the threads of the cluster. */
+/* The best of this thread's elements of x[n], which come in ascending order; index and count are of the threads of the cluster. */
 RP_INLINE long long rk_top_own(const float *x, long long n, int index, int count)
 {
     const rk_top_piece *pieces = (const rk_top_piece *)x;
-    const long long whole = (rp_u64)x % sizeof(rk_top_piece) ? 0 : n / 4;
-    long long best = (long long)((rp_u64)1 << 63);
-    for (long long first = index; first < whole; first += (long long)count * RK_TOP_AHEAD) {
+    const rp_u32 whole = (rp_u64)x % sizeof(rk_top_piece) ? 0 : (rp_u32)(n / 4);
+    int best = (int)0x80000000; /* less than the key of any number */
+    rp_u32 place = 0xffffffffu;
+    for (rp_u32 first = index; first < whole; first += count * RK_TOP_AHEAD) {
         rk_top_piece p[RK_TOP_AHEAD];
 #pragma unroll
         for (int i = 0; i < RK_TOP_AHEAD; i++)
-            if (first + (long long)i * count < whole) p[i] = pieces[first + (long long)i * count];
+            if (first + i * count < whole) p[i] = pieces[first + i * count];
 #pragma unroll
         for (int i = 0; i < RK_TOP_AHEAD; i++)
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (first + (long long)i * count < whole)
-                    best = rk_top_more(best, rk_top_rank(rk_top_key(p[i].one[e]), (first + (long long)i * count) * 4 + e));
+            for (int e = 0; e < 4; e++) {
+                const int key = rk_top_key(p[i].one[e]);
+                if (first + i * count >= whole || key <= best) continue;
+                best = key;
+                place = (first + i * count) * 4 + e;
+            }
     }
-    for (long long at = whole * 4 + index; at < n; at += count) best = rk_top_more(best, rk_top_rank(rk_top_key(x[at]), at));
-    return best;
+    for (long long at = (long long)whole * 4 + index; at < n; at += count) {
+        const int key = rk_top_key(x[at]);
+        if (key <= best) continue;
+        best = key;
+        place = (rp_u32)at;
+    }
+    return rk_top_rank(best, place);
 }
 
 RP_INLINE long long rk_top_of_warp(long long best)
