@@ -98,5 +98,5 @@ void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t
 }
 
 int64_t lower_norm_bytes(const lower_norm *n) {
-    return n->k * 4 + 512;
+    return n->k * 4 + 640;
 }

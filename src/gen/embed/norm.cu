@@ -40,12 +40,13 @@ struct rk_norm {
         for (int i = 0; i < HELD; i++) v[i] = place(first + i) < K ? rp_from_bits((rp_u32)rk_peek((const rp_i32 *)x + place(first + i))) : 0.0f;
     }
 
-    /* Of squares in shared memory, 16 lanes each in their order: a lane has its own one behind the other, so that four come at once. */
+    /* Of squares in shared memory, 16 lanes each in their order: a lane has its own one behind the other, so that four come at once, and the next while
+     * those are added. */
     RP_INLINE float sum_of_block(const float *v)
     {
-        enum { STRIDE = (K / 16 + 3) / 4 * 4 + 4 };
+        enum { STRIDE = (K / 16 + 3) / 4 * 4 + 4, FOURS = K / 64, AHEAD = 4 };
         static_assert(K % 16 == 0 || !ALONE, "lanes of equal length");
-        __shared__ int4 part[ALONE ? STRIDE * 4 : 1];
+        __shared__ int4 part[ALONE ? STRIDE * 4 + 2 * AHEAD : 1]; /* all lanes, and what is read behind the last */
         __shared__ float all;
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -54,13 +55,24 @@ struct rk_norm {
         if (threadIdx.x < 32) {
             float sum = 0.0f;
             const int4 *mine = part + threadIdx.x % 16 * (STRIDE / 4);
-#pragma unroll 8
-            for (int i = 0; i < K / 64; i++) {
-                const int4 four = mine[i];
-                sum = sum + rp_from_bits((rp_u32)four.x);
-                sum = sum + rp_from_bits((rp_u32)four.y);
-                sum = sum + rp_from_bits((rp_u32)four.z);
-                sum = sum + rp_from_bits((rp_u32)four.w);
+            int4 now[AHEAD], next[AHEAD];
+#pragma unroll
+            for (int j = 0; j < AHEAD; j++) next[j] = mine[j];
+#pragma unroll 1
+            for (int first = 0; first < FOURS; first += AHEAD) {
+#pragma unroll
+                for (int j = 0; j < AHEAD; j++) {
+                    now[j] = next[j];
+                    next[j] = mine[first + AHEAD + j]; /* what lies behind the last is not added */
+                }
+#pragma unroll
+                for (int j = 0; j < AHEAD; j++) {
+                    if (FOURS % AHEAD && first + j >= FOURS) break;
+                    sum = sum + rp_from_bits((rp_u32)now[j].x);
+                    sum = sum + rp_from_bits((rp_u32)now[j].y);
+                    sum = sum + rp_from_bits((rp_u32)now[j].z);
+                    sum = sum + rp_from_bits((rp_u32)now[j].w);
+                }
             }
             for (int i = K / 64 * 4; i < K / 16; i++) sum = sum + ((const float *)mine)[i];
             sum = rk_warp_end<RK_SUM>(sum);
