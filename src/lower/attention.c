@@ -84,9 +84,14 @@ static uint32_t split_team(const row_class *c) {
     return c->blocks >= TEAM_BLOCKS ? SPLIT_TEAM : 1;
 }
 
+/* Whether a row of long heads has blocks of as many warps as one of short heads, each alone on a multiprocessor. */
+static bool is_alone(const lower_cuda_attention *a, const row_class *c) {
+    return a->tensor && !is_narrow(a) && split_team(c) > 1 && c->most == 1;
+}
+
 /* Warps of a block on tensor cores for few rows. */
 static uint32_t split_warps(const lower_cuda_attention *a, const row_class *c) {
-    return is_narrow(a) && split_team(c) > 1 ? 2 * SPLIT_WARPS : SPLIT_WARPS;
+    return is_alone(a, c) || (is_narrow(a) && split_team(c) > 1) ? 2 * SPLIT_WARPS : SPLIT_WARPS;
 }
 
 /* Sizes of rk_attn_stream: more warps hide more of what a cell takes to compute, more cells under way make the last ones wait for each other. Heads of 64 and 128
@@ -116,7 +121,8 @@ static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
     if (!c->blocks) return is_tall(a, c) && !is_prefill(a, c) ? 2 : 1;
     if (is_streamed(a, c)) return stream_size_of(a, c).per_sm;
-    return is_narrow(a) ? (split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4) : 2;
+    if (is_narrow(a)) return split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4;
+    return is_alone(a, c) ? 1 : 2;
 }
 
 /* Blocks with which a GPU is full. Two with long heads fit on a multiprocessor, but clusters of more than two of them found no room for all
@@ -136,6 +142,8 @@ static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) 
         int64_t rows = blocks > 1 ? full_of(a, blocks) / ((int64_t)units_of(&a->record) * blocks)
                                   : most;
         if (rows > most) rows = most;
+        const row_class one = {1, blocks, 1};
+        if (!n && rows > 1 && is_alone(a, &one)) classes[n++] = one;
         /* Two blocks for each row of short heads are slower than one that has a multiprocessor alone. */
         const bool alone = a->tensor && is_narrow(a) && blocks == 2;
         if (rows > (n ? classes[n - 1].most : 0))
@@ -278,7 +286,8 @@ static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class 
         return base_arena_printf(L->arena, "attn_fused_attention_%u_stream%" PRId64, index,
                                  c->most);
     if (c->blocks)
-        return base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, c->blocks);
+        return base_arena_printf(L->arena, "attn_fused_attention_%u_row%s%u", index,
+                                 is_alone(a, c) ? "" : "s", c->blocks);
     const char *way = is_prefill(a, c) ? "prefill" : a->tensor ? "flash" : "tiles";
     if (c->spread > 1)
         return base_arena_printf(L->arena, "attn_fused_attention_%u_%s%u", index, way, c->spread);

@@ -321,7 +321,7 @@ static ir_graph *attention_graph(const char *cache, int head_dim) {
     return g;
 }
 
-/* 8 kv heads: as many clusters a row, of fewer blocks the more rows there are; on tensor cores then rows are streamed; then tiles of rows. */
+/* 8 kv heads: as many clusters a row, of fewer blocks the more rows there are (blocks of more warps where it is one of long heads); on tensor cores then rows are streamed; then tiles of rows. */
 static void attention_has_the_blocks_of_its_class(void **state) {
     static const struct {
         const char *cache, *kernel;
@@ -334,8 +334,10 @@ static void attention_has_the_blocks_of_its_class(void **state) {
                 {"bf16", "_flash8", 128, 256, 96},    {"bf16", "_flash", 2048, 512, 96},
                 {"f16", "_rows8", 1, 64, 64},         {"f16", "_rows4", 8, 256, 64},
                 {"f16", "_rows2", 18, 288, 64},       {"f16", "_tiles", 64, 512, 64},
-                {"f16", "_tiles", 2048, 16384, 64},   {"bf16", "_rows4", 4, 128, 128},
-                {"bf16", "_rows2", 16, 256, 128},     {"bf16", "_stream64", 17, 136, 128}};
+                {"f16", "_tiles", 2048, 16384, 64},   {"bf16", "_row8", 1, 64, 128},
+                {"bf16", "_rows8", 2, 128, 128},      {"bf16", "_rows4", 4, 128, 128},
+                {"bf16", "_rows2", 16, 256, 128},     {"bf16", "_stream64", 17, 136, 128},
+                {"f16", "_rows8", 1, 64, 128}};
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         ir_graph *g = attention_graph(want[i].cache, want[i].head_dim);
