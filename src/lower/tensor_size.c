@@ -22,8 +22,7 @@ enum {
     SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
     OWN = 5 << 10,      /* of that, what making a row takes, but of a norm */
     MOST_RING = 192 << 10,
-    WHOLE_OF_ONE = 4, /* copies of a warp that are all under way, of one row, of more */
-    WHOLE_OF_FEW = 2,
+    EARLY = 2,                   /* copies of a warp that are under way before the wait */
     MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
     JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
     SLICES = 4,                  /* of k, of up to LOWER_SOME_ROWS rows */
@@ -56,11 +55,11 @@ static int64_t own_bytes(const few *f, const group *g) {
     return norm ? lower_norm_bytes(norm) : OWN;
 }
 
-/* Copies that a warp has under way before the wait. Few copies are the whole share of a block, which comes in while others compute; of more, those that fill the
- * ring delay the rows that the kernels in front wait for, the more so the more rows there are. */
+/* Copies that a warp has under way before the wait: those that fill the ring delay the rows that the kernels in front wait for. Of several rows one, but where all that there
+ * are is so few. */
 static int64_t fit_cap(const few *f, int64_t copies) {
-    if (copies <= (f->rows > 1 ? WHOLE_OF_FEW : WHOLE_OF_ONE)) return f->slots;
-    return f->rows > 1 ? 1 : (f->slots + 1) / 2;
+    if (f->rows == 1) return f->slots < EARLY ? f->slots : EARLY;
+    return copies <= EARLY ? f->slots : 1;
 }
 
 /* Copies as long as leave room for two: that many keep a warp busy. */

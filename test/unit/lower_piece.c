@@ -356,6 +356,43 @@ static void attention_has_the_blocks_of_its_class(void **state) {
     }
 }
 
+/* A product of up to 64 rows with n columns of K, and what it is lowered to. */
+static ir_graph *product_of(int64_t n, int64_t k, lower_piece *p) {
+    char text[300];
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%x: bf16[T,%d]) where T in [1,64] {\n"
+                   "  %%w = param @w : bf16[%d,%d]\n  %%y = matmul %%x, %%w {trans_b=true}\n"
+                   "  ret %%y\n}\n",
+                   (int)k, (int)n, (int)k);
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, p, &err), &err);
+    return g;
+}
+
+/* K, rows, tiles of weights of a unit, steps of a copy, copies of a warp's ring, those of them before the wait. */
+static void products_of_few_rows_ask_for_little_early(void **state) {
+    static const struct {
+        int64_t n, k;
+        const char *one, *few;
+    } want[] = {{2048, 2048, "<2048, 1, 1, 8, 2, 2>", "<2048, 8, 1, 8, 2, 2>"},
+                {3072, 2048, "<2048, 1, 1, 8, 4, 2>", "<2048, 8, 1, 8, 4, 1>"},
+                {2048, 8192, "<8192, 1, 1, 8, 6, 2>", "<8192, 8, 1, 8, 2, 1>"},
+                {6144, 4096, "<4096, 1, 1, 8, 6, 2>", "<4096, 8, 1, 8, 4, 1>"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        lower_piece p;
+        ir_graph *g = product_of(want[i].n, want[i].k, &p);
+        if (!strstr(p.source, want[i].one) || !strstr(p.source, want[i].few))
+            fail_msg("%d columns of %d: neither %s nor %s", (int)want[i].n, (int)want[i].k,
+                     want[i].one, want[i].few);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* Columns of K, as many matrices for an element: who shares the four slices of K of a step of 64 rows, and how many blocks that are (0: one a multiprocessor). */
 static void products_of_some_rows_keep_multiprocessors_busy(void **state) {
     static const struct {
@@ -372,18 +409,8 @@ static void products_of_some_rows_keep_multiprocessors_busy(void **state) {
                 {28672, 4096, "_s64x1", 0, "<4096, 8, 64, 128, 4, 4, RK_BLOCKS(1), "}};
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        char text[300];
-        lower_options o = {.target = GEN_CUDA};
-        rp_error err = {0};
-        ir_graph *g = NULL;
         lower_piece p;
-        (void)snprintf(text, sizeof text,
-                       "graph @g(%%x: bf16[T,%d]) where T in [1,64] {\n"
-                       "  %%w = param @w : bf16[%d,%d]\n  %%y = matmul %%x, %%w {trans_b=true}\n"
-                       "  ret %%y\n}\n",
-                       (int)want[i].k, (int)want[i].n, (int)want[i].k);
-        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        ir_graph *g = product_of(want[i].n, want[i].k, &p);
         const lower_launch *l = &p.launches[p.n_launches - 1];
         const lower_alt *alt = l->alts;
         while (alt->max < 64) alt++;
@@ -561,6 +588,7 @@ int main(void) {
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
+        cmocka_unit_test(products_of_few_rows_ask_for_little_early),
         cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),
         cmocka_unit_test(products_of_many_rows_have_tiles_that_fit),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
