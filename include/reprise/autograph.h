@@ -55,7 +55,8 @@ typedef struct rp_output rp_output;
 /* What happens to memory of the manager when a call is larger than those before. */
 typedef enum rp_growth {
     RP_GROWTH_RESERVE, /* a range of addresses much larger than the first call needs is set aside, and takes memory as calls
-                          use it: graphs stay valid inside of it. Forms that never come again are not captured for ever. */
+                          use it: graphs stay valid inside of it. Forms that never come again are not captured for ever, nor
+                          are those for which the limits leave no room. */
     RP_GROWTH_EXACT /* as much memory as the largest call needs; when it grows, all graphs of the same static signature
                           become invalid and are captured again when they are next wanted. Every new form is captured. */
 } rp_growth;

@@ -81,6 +81,7 @@ static void all_sizes_have_room(void **state) {
 
 /* As many as a limit of graphs, or of bytes, allows: at the end those are replayed, and the other sizes run as they are. */
 static void limits_have_room_for_some(void **state) {
+    enum { HALF = 1500 };
     (void)state;
     for (int k = 0; k < 6; k++) {
         sizes s;
@@ -88,12 +89,31 @@ static void limits_have_room_for_some(void **state) {
         o.max_graphs = k % 2 ? 0 : GRAPHS;
         o.max_bytes = k % 2 ? BYTES : 0;
         sizes_open(&s, o, (rp_output_policy)(k / 2));
-        call_sizes(&s, storm / 2, &o);
+        call_sizes(&s, HALF, &o);
         rp_autograph_info half = bench_info(&s.b);
-        call_sizes(&s, storm - storm / 2, &o);
+        call_sizes(&s, HALF, &o);
         rp_autograph_info info = bench_info(&s.b);
         assert_int_equal(info.captures, half.captures);
         assert_true(info.replays > half.replays);
+        sizes_close(&s);
+    }
+}
+
+/* Each larger than those before, once. */
+static void ascending_sizes_keep_within_limits(void **state) {
+    enum { SIZES = 200, FEW = 16 };
+    (void)state;
+    for (int growth = 0; growth < 2; growth++) {
+        sizes s;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        o.growth = (rp_growth)growth;
+        o.max_graphs = FEW;
+        sizes_open(&s, o, RP_OUTPUT_COPY);
+        for (int64_t n = 1; n <= SIZES; n++) {
+            (void)call_size(&s, n);
+            assert_true(bench_info(&s.b).graph_count <= FEW);
+        }
+        assert_true(bench_info(&s.b).graph_count > 0);
         sizes_close(&s);
     }
 }
@@ -119,6 +139,7 @@ int size_storms_run(const char *name, int calls, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_have_room),
         cmocka_unit_test(limits_have_room_for_some),
+        cmocka_unit_test(ascending_sizes_keep_within_limits),
         cmocka_unit_test(other_sizes_take_over),
     };
     device = name;

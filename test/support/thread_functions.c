@@ -96,10 +96,41 @@ static void streams_run_at_once(void **state) {
     bench_close(&b);
 }
 
+/* One for whoever asks, until each has given it back. */
+static void a_device_has_a_manager(void **state) {
+    bench b;
+    affine m;
+    float x = 4, y = 0;
+    rp_error err = {0};
+    rp_autograph *own[2] = {NULL, NULL};
+    (void)state;
+    bench_open(&b, device, RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    for (int i = 0; i < 2; i++) CHECK_OK(rp_autograph_default(b.device, &own[i], &err), &err);
+    assert_ptr_equal(own[0], own[1]);
+    const bench of_device = {b.device, rp_autograph_stream(own[0]), own[0]};
+    rp_function *f = function_of(&of_device, "f", affine_call, &m);
+    rp_autograph_destroy(own[1]);
+    for (int i = 0; i < 3; i++) {
+        rp_value in = floats(&x, 1);
+        rp_output *o = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(o), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        CHECK_OK(rp_stream_copy(of_device.stream, &y, result_of(o)->tensor.data, sizeof y, &err),
+                 &err);
+        CHECK_OK(rp_stream_synchronize(of_device.stream, &err), &err);
+        assert_true(y == 9);
+        rp_output_free(o);
+    }
+    rp_autograph_destroy(own[0]);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int thread_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_share_a_manager),
         cmocka_unit_test(streams_run_at_once),
+        cmocka_unit_test(a_device_has_a_manager),
     };
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
