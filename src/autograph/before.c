@@ -22,9 +22,10 @@ static bool has_room(autograph_before *b) {
     return true;
 }
 
-void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number) {
+void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number,
+                           bool copied) {
     rp_error none = {0};
-    autograph_was was = {.at = at, .size = size, .number = number};
+    autograph_was was = {.at = at, .size = size, .number = number, .copied = copied};
     if (!b->device || size == 0 || size > MOST - b->bytes || !has_room(b)) return;
     if (autograph_memory_new(b->device, size, false, &was.copy, &none) != RP_OK) return;
     if (b->queue->ops->copy(b->queue, was.copy->data, at, size, &none) == RP_OK) {
@@ -52,12 +53,13 @@ static rp_status check_one(const autograph_before *b, const autograph_was *was, 
     return RP_OK;
 }
 
-rp_status autograph_before_check(const autograph_before *b, rp_error *err) {
+rp_status autograph_before_check(const autograph_before *b, bool copies, rp_error *err) {
     rp_status st = RP_OK;
     if (b->n == 0) return RP_OK;
     char *host = base_alloc(2 * (size_t)CHUNK);
     if (!host) return rp_fail(err, RP_NOMEM, "what arguments were before a call");
-    for (uint32_t i = 0; i < b->n && st == RP_OK; i++) st = check_one(b, &b->v[i], host, err);
+    for (uint32_t i = 0; i < b->n && st == RP_OK; i++)
+        if (copies || !b->v[i].copied) st = check_one(b, &b->v[i], host, err);
     base_free(host);
     return st;
 }

@@ -10,6 +10,7 @@ typedef struct autograph_was {
     autograph_memory *copy;
     size_t size;
     uint32_t number; /* of the tensors that get slots */
+    bool copied;     /* at is a copy, which the function may write */
 } autograph_was;
 
 typedef struct autograph_before {
@@ -22,9 +23,10 @@ typedef struct autograph_before {
 
 void autograph_before_open(autograph_before *b, rp_device *d, hal_device *queue);
 /* As far as there is memory for it, and no more than 64 MB of a call. */
-void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number);
-/* RP_UNSUPPORTED, the reason, where something is no longer as it was. Waits. */
-rp_status autograph_before_check(const autograph_before *b, rp_error *err) RP_MUST_USE;
+void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number,
+                           bool copied);
+/* RP_UNSUPPORTED, the reason, where something is no longer as it was; copies: what is a copy, too, since it comes back. Waits. */
+rp_status autograph_before_check(const autograph_before *b, bool copies, rp_error *err) RP_MUST_USE;
 void autograph_before_done(autograph_before *b);
 
 #endif

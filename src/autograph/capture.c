@@ -358,7 +358,8 @@ static rp_status capture_with(capture *c, rp_error *err) {
     c->next_result = 0;
     c->call.outs = c->e->outs;
     RP_TRY(make_graph(c, &graph, err));
-    rp_status st = c->foreign ? autograph_before_check(c->w->before, err) : RP_OK;
+    rp_status st = c->foreign ? autograph_before_check(c->w->before, c->e->in_arguments, err)
+                              : RP_OK;
     if (st != RP_OK) {
         device_graph_free(graph);
         return st;

@@ -87,6 +87,31 @@ const char *autograph_place_reason(const autograph_place *p, const rp_value *arg
                : "a tensor of the result is a part of an argument whose rows are rounded up";
 }
 
+typedef struct overlap {
+    uintptr_t begin, end;
+    bool found;
+} overlap;
+
+static rp_status meet_state(void *user, rp_value *v, rp_error *err) {
+    overlap *o = user;
+    size_t bytes = 0;
+    uintptr_t begin = (uintptr_t)v->tensor.data;
+    (void)err;
+    (void)autograph_bytes(&v->tensor, &bytes);
+    o->found |= v->state && begin < o->end && o->begin < begin + bytes;
+    return RP_OK;
+}
+
+bool autograph_place_meets_state(const rp_value *args, const rp_value *v) {
+    rp_error none = {0};
+    uintptr_t begin = (uintptr_t)v->tensor.data;
+    size_t size = autograph_place_extent(v);
+    overlap o = {begin, size > UINTPTR_MAX - begin ? UINTPTR_MAX : begin + size, false};
+    if (size == 0) return false;
+    rp_status st = autograph_value_each((rp_value *)(uintptr_t)args, meet_state, &o, &none);
+    return st == RP_OK && o.found;
+}
+
 bool autograph_place_give(const autograph_place *p, const rp_value *args, rp_value *v) {
     const rp_value *arg = autograph_value_tensor(args, p->number);
     if (p->whole) {
@@ -96,5 +121,6 @@ bool autograph_place_give(const autograph_place *p, const rp_value *args, rp_val
     } else {
         v->tensor.data = (char *)arg->tensor.data + p->offset;
     }
+    if (!arg->state && !arg->indirect && autograph_place_meets_state(args, arg)) return false;
     return p->whole || autograph_is_dense(arg);
 }

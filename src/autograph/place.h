@@ -27,7 +27,10 @@ const void *autograph_place_at(const autograph_place *p, const rp_call *call, co
 /* Why no graph gives v, where the first run had it at p; NULL: one does. rounded: numbers of rows are. */
 const char *autograph_place_reason(const autograph_place *p, const rp_value *args,
                                    const rp_value *v, bool rounded);
-/* IN_ARGUMENT: what v is to a caller who gave args; false for a part of a strided view, which has no address there. */
+/* Whether v has memory with a state of args. */
+bool autograph_place_meets_state(const rp_value *args, const rp_value *v);
+/* IN_ARGUMENT: what v is to a caller who gave args; false for a part of a strided view, which has no address there, and for what
+ * shares memory with a state, which the function sees as it was. */
 bool autograph_place_give(const autograph_place *p, const rp_value *args, rp_value *v);
 
 #endif

@@ -143,33 +143,6 @@ typedef struct first_run {
     uint64_t digest;  /* of what it called */
 } first_run;
 
-/* A dense tensor that may share memory with a state. */
-typedef struct shared {
-    uintptr_t begin, end;
-    bool found;
-} shared;
-
-static rp_status meet_state(void *user, rp_value *v, rp_error *err) {
-    shared *s = user;
-    size_t bytes = 0;
-    uintptr_t begin = (uintptr_t)v->tensor.data;
-    (void)err;
-    (void)autograph_bytes(&v->tensor, &bytes);
-    if (v->state && begin < s->end && s->begin < begin + bytes) s->found = true;
-    return RP_OK;
-}
-
-/* A replay has a copy from before the call; what the function writes to the state must not show in the first run either. */
-static rp_status is_shared(first_run *r, const rp_value *v, bool *out, rp_error *err) {
-    size_t bytes = 0;
-    (void)autograph_bytes(&v->tensor, &bytes);
-    uintptr_t begin = (uintptr_t)v->tensor.data;
-    shared s = {begin, begin + bytes, false};
-    if (bytes) RP_TRY(autograph_value_each(&r->args, meet_state, &s, err));
-    *out = s.found;
-    return RP_OK;
-}
-
 /* In the first run each stands alone. */
 static rp_status place_address(first_run *r, rp_value *v, rp_error *err) {
     const rp_autograph *a = r->copies.a;
@@ -195,14 +168,14 @@ static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
     bool reached = empty || device_reaches(device, b.data);
     bool copied = !autograph_is_dense(v) || !reached || b.dim[0] != v->tensor.dim[0];
     if (v->state && !empty) RP_TRY(autograph_check_reached(device, b.data, "a state", err));
-    if (!copied && !v->state) RP_TRY(is_shared(r, v, &copied, err));
+    /* A replay has a copy from before the call; what the function writes to the state must not show in the first run either. */
+    if (!copied && !v->state) copied = autograph_place_meets_state(&r->args, v);
     if (copied) {
         RP_TRY(rp_call_temp(&r->copies, &b, err));
         RP_TRY(autograph_copy_in(r->copies.a->queue, b.data, v, err));
         RP_TRY(autograph_rows_clear(&r->rows, r->copies.a->queue, b.data, v, err));
-    } else if (!v->state) {
-        autograph_before_keep(&r->before, b.data, bytes, number);
     }
+    if (!v->state) autograph_before_keep(&r->before, b.data, bytes, number, copied);
     v->strided = false;
     v->tensor = b;
     return RP_OK;
@@ -264,14 +237,19 @@ typedef struct giving {
     uint32_t next;
 } giving;
 
-/* Arguments are the caller's own, also where the function was given a copy. */
+/* The function had it as it lies, or by its address. What it did with a copy is in the copy. */
+static bool is_own(const giving *g, const autograph_place *p) {
+    if (p->home != AUTOGRAPH_IN_ARGUMENT) return false;
+    const rp_value *own = autograph_value_tensor(g->args, p->number);
+    return own->indirect ||
+           own->tensor.data == autograph_value_tensor(&g->r->args, p->number)->tensor.data;
+}
+
 static rp_status give(void *user, rp_value *v, rp_error *err) {
     giving *g = user;
     const autograph_place *p = &g->r->place[g->next++];
     rp_value own = *v;
-    bool given = p->home == AUTOGRAPH_IN_ARGUMENT &&
-                 !autograph_place_reason(p, g->args, v, g->r->rows.rounded);
-    if (given && autograph_place_give(p, g->args, &own)) {
+    if (is_own(g, p) && autograph_place_give(p, g->args, &own)) {
         *v = own;
         return RP_OK;
     }
@@ -309,7 +287,9 @@ static bool has_place(rp_autograph *a, autograph_entry *e) {
 static const char *replay_reason(rp_autograph *a, autograph_entry *e, const rp_value *args) {
     if (!has_place(a, e)) return "max_bytes leaves no room for the next place of the ring";
     if (autograph_output_can_give(e, args)) return NULL;
-    return "a tensor of the result is a part of an argument that is a strided view this time";
+    return "a tensor of the result is a part of a strided view this time, or lies in a state, of "
+           "which "
+           "replays have a copy";
 }
 
 static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {

@@ -175,7 +175,7 @@ static void gifts_are_what_they_are(void **state) {
 
 /* A strided view comes back as one; a part of it has no address, and is right without a graph. */
 static void views_come_back(void **state) {
-    static const char why[] = "a part of an argument that is a strided view this time";
+    static const char why[] = "a tensor of the result is a part of a strided view this time";
     (void)state;
     for (int part = 0; part < 2; part++) {
         giver u;
@@ -194,7 +194,10 @@ static void views_come_back(void **state) {
             expect_ran(o, eager ? RP_RAN_EAGER : call ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
             if (eager) assert_non_null(strstr(rp_output_reason(o), why));
             const rp_value *v = &result_of(o)->item[1];
-            if (!part) assert_true(v->tensor.data == x && v->strided == strided);
+            /* The first call gives what the function had, which is a copy. */
+            if (!part && call) assert_true(v->tensor.data == x && v->strided == strided);
+            if (!part && !call) read_from(&u, got, (float *)v->tensor.data + COLUMNS, sizeof got);
+            if (!part && !call) assert_true(v->tensor.data != x && got[1] == x[2 * COLUMNS + 1]);
             if (part) read_from(&u, got, v->tensor.data, sizeof got);
             if (part) assert_true(got[1] == x[(strided ? 2 : 1) * COLUMNS + 1]);
             rp_output_free(o);
@@ -225,7 +228,9 @@ static void rows_come_back(void **state) {
                 read_from(&u, &got, v->tensor.data, sizeof got);
                 assert_true(got == x[COLUMNS]);
             } else {
-                assert_true(v->tensor.data == x && v->tensor.dim[0] == n);
+                assert_true(rp_output_ran(o) != RP_RAN_REPLAY || v->tensor.data == x);
+                read_from(&u, &got, (float *)v->tensor.data + COLUMNS, sizeof got);
+                assert_true(v->tensor.dim[0] == n && got == x[COLUMNS]);
             }
             rp_output_free(o);
         }
@@ -277,10 +282,13 @@ static void arguments_are_told_apart(void **state) {
     giver_open(&u, ARGUMENT);
     rp_function *f = function_of(&u.b, "last", gives_the_last, NULL);
     for (int call = 0; call < 4; call++) {
+        float got[2] = {0};
         rp_value in[] = {floats(x, 2), floats(call % 2 ? y : x, 2)};
         rp_output *o = run_items(f, in, 2);
         expect_ran(o, call ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
-        assert_ptr_equal(result_of(o)->tensor.data, call % 2 ? y : x);
+        read_from(&u, got, result_of(o)->tensor.data, sizeof got);
+        assert_memory_equal(got, call % 2 ? y : x, sizeof got);
+        if (call) assert_ptr_equal(result_of(o)->tensor.data, call % 2 ? y : x);
         rp_output_free(o);
     }
     giver_close(&u);
@@ -302,12 +310,77 @@ static void indirect_arguments_come_back(void **state) {
     giver_close(&u);
 }
 
+/* Adds 1 to its first argument and gives it. */
+static rp_status adds_in_place(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    giver *u = user;
+    rp_value tuple = rp_value_tuple(args->item, 1), y;
+    size_t bytes = (size_t)args->item[0].tensor.dim[0] * COLUMNS * sizeof(float);
+    RP_TRY(affine_call(&u->m, call, &tuple, &y, err));
+    *result = args->item[0];
+    return rp_stream_copy(rp_call_stream(call), args->item[0].tensor.data, y.tensor.data, bytes,
+                          err);
+}
+
+/* What the function wrote into its copy of a strided view, or of memory of the host, is what comes back. */
+static void a_written_copy_comes_back(void **state) {
+    static const int64_t stride[] = {2 * COLUMNS, 1};
+    giver u;
+    float x[2 * N];
+    (void)state;
+    giver_open(&u, ARGUMENT);
+    rp_function *f = function_of(&u.b, "adds", adds_in_place, &u);
+    for (int call = 0; call < 4; call++) {
+        float got[N] = {0};
+        for (int i = 0; i < 2 * N; i++) x[i] = (float)(call + i);
+        rp_value in = rp_value_strided(rows_of(x, ROWS, COLUMNS).tensor, stride);
+        rp_output *o = run_items(f, &in, 1);
+        expect_ran(o, RP_RAN_EAGER);
+        read_from(&u, got, result_of(o)->tensor.data, sizeof got);
+        for (int k = 0; k < N; k++)
+            assert_true(got[k] == 3 * (float)(call + k / COLUMNS * 2 * COLUMNS + k % COLUMNS) + 1);
+        assert_true(x[0] == (float)call);
+        rp_output_free(o);
+    }
+    giver_close(&u);
+}
+
+/* An argument that lies in a state is what it was before the call. */
+static void what_lies_in_a_state_comes_back_as_it_was(void **state) {
+    giver u;
+    float seven[N] = {7, 7, 7, 7, 7, 7, 7, 7};
+    (void)state;
+    giver_open(&u, ARGUMENT);
+    float *kept = new_floats(&u, N), *other = new_floats(&u, N);
+    rp_function *f = giving(&u, RP_OUTPUT_COPY);
+    for (int call = 0; call < 4; call++) {
+        bool shared = call % 2 == 0;
+        float got = 0;
+        write_to(&u, shared ? kept : other, seven, sizeof seven);
+        rp_value in[] = {rows_of(shared ? kept : other, ROWS, COLUMNS),
+                         rows_of(kept, ROWS, COLUMNS)};
+        in[1].state = true;
+        rp_output *o = run_items(f, in, 2);
+        expect_ran(o, !call ? RP_RAN_CAPTURE : shared ? RP_RAN_EAGER : RP_RAN_REPLAY);
+        const float *at = result_of(o)->item[1].tensor.data;
+        assert_true(shared ? at != kept : at == other);
+        read_from(&u, &got, at, sizeof got);
+        assert_true(got == 7);
+        rp_output_free(o);
+    }
+    rp_device_free(u.b.device, kept);
+    rp_device_free(u.b.device, other);
+    giver_close(&u);
+}
+
 int result_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gifts_are_what_they_are),
         cmocka_unit_test(views_come_back),
         cmocka_unit_test(rows_come_back),
         cmocka_unit_test(what_lies_elsewhere_is_right_without_a_graph),
+        cmocka_unit_test(a_written_copy_comes_back),
+        cmocka_unit_test(what_lies_in_a_state_comes_back_as_it_was),
         cmocka_unit_test(arguments_are_told_apart),
         cmocka_unit_test(indirect_arguments_come_back),
     };
