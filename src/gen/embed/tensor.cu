@@ -367,7 +367,8 @@ struct rk_ring {
 template <class T, class X>
 RP_FN void rk_stage(const typename X::type *x, int n)
 {
-    enum { AHEAD = 8 };
+    /* All that a thread brings at once, where it is no more than registers hold. */
+    enum { SHARE = (T::ROWS * (T::K / 8) + T::THREADS - 1) / T::THREADS, AHEAD = SHARE < 32 ? SHARE : 32 };
     const int total = n * (T::K / 8); /* eight elements a thread */
     for (int first = threadIdx.x; first < total; first += AHEAD * T::THREADS) {
         int4 v[AHEAD];
