@@ -132,11 +132,17 @@ static rp_status copy_out(const rp_autograph *a, const autograph_entry *e, char 
     return RP_OK;
 }
 
-/* The lease over the slots: new ones when they have moved, so that who holds the old ones keeps them. */
+static uint32_t slots_moved(const autograph_outs *o) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < o->n; i++) n += o->lease->memory[i] != o->slot[i].memory;
+    return n;
+}
+
+/* The lease over the slots: a new one when some have moved. Who holds outputs of the one before keeps them when all have: a slot that
+ * stayed is about to be written. */
 static rp_status slots_lease(autograph_outs *o, autograph_lease **out, rp_error *err) {
-    bool moved = !o->lease;
-    for (uint32_t i = 0; i < o->n && !moved; i++) moved = o->lease->memory[i] != o->slot[i].memory;
-    if (moved) {
+    uint32_t moved = o->lease ? slots_moved(o) : 0;
+    if (!o->lease || moved) {
         autograph_memory **memory = base_alloc_array(o->n + 1u, sizeof(autograph_memory *));
         autograph_lease *l = NULL;
         if (!memory) return rp_fail(err, RP_NOMEM, "outputs of an automatic graph");
@@ -144,6 +150,7 @@ static rp_status slots_lease(autograph_outs *o, autograph_lease **out, rp_error 
         rp_status st = autograph_lease_new(memory, o->n, &l, err);
         base_free(memory);
         RP_TRY(st);
+        if (o->lease && moved < o->n) (void)atomic_fetch_add(&o->lease->generation, 1);
         autograph_lease_unref(o->lease);
         o->lease = l;
     }
