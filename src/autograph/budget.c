@@ -60,6 +60,14 @@ bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring) {
     return has_bytes(a, ring);
 }
 
+/* The newest graph is of no call now, and goes, too, where its slots became too large for it to stay. */
+void autograph_give_back(rp_autograph *a, autograph_static *s) {
+    if (s) (void)autograph_static_shrink(s);
+    if (autograph_keep_budget(a, NULL) || !a->graphs.oldest) return;
+    evict(a);
+    (void)autograph_keep_budget(a, NULL);
+}
+
 /* --- forms --------------------------------------------------------------------------------- */
 
 static bool was_seen(autograph_static *s, uint64_t hash) {

@@ -320,8 +320,6 @@ static rp_status fit(capture *c, rp_error *err) {
     if (autograph_keep_budget(c->a, NULL)) return RP_OK;
     uint64_t bytes = autograph_all_bytes(c->a);
     autograph_entry_invalidate(&c->a->graphs, c->e);
-    (void)autograph_graphs_shrink(&c->a->graphs);
-    autograph_limit_cache(c->a);
     c->one = true;
     return rp_fail(err, RP_UNSUPPORTED,
                    "the graph and its memory take %llu bytes; max_bytes is %llu",
@@ -394,6 +392,7 @@ rp_status autograph_capture(const autograph_wish *w, rp_error *why) {
     if (st != RP_OK && st != RP_NOMEM) refuse(&c, why->text);
     autograph_call_done(&c.call);
     autograph_stands_done(&c.stands);
+    if (st != RP_OK) autograph_give_back(c.a, c.s);
     base_free(block);
     return st;
 }

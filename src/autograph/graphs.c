@@ -349,18 +349,23 @@ static bool shrink_ring(autograph_outs *o) {
     return any;
 }
 
+bool autograph_static_shrink(autograph_static *s) {
+    bool any = false;
+    if (has_graph(s)) return false;
+    for (uint32_t i = 0; i < s->n_in; i++) any |= autograph_slot_shrink(&s->in[i]);
+    for (autograph_outs *o = s->outs; o; o = o->next) {
+        for (uint32_t i = 0; i < o->n; i++) any |= autograph_slot_shrink(&o->slot[i]);
+        autograph_lease_unref(o->lease);
+        o->lease = NULL;
+    }
+    return any;
+}
+
 bool autograph_graphs_shrink(autograph_graphs *g) {
     bool any = false;
     for (autograph_static *s = g->statics; s; s = s->next) {
-        bool bare = !has_graph(s);
-        for (uint32_t i = 0; i < s->n_in && bare; i++) any |= autograph_slot_shrink(&s->in[i]);
-        for (autograph_outs *o = s->outs; o; o = o->next) {
-            any |= shrink_ring(o);
-            for (uint32_t i = 0; i < o->n && bare; i++) any |= autograph_slot_shrink(&o->slot[i]);
-            if (!bare) continue;
-            autograph_lease_unref(o->lease);
-            o->lease = NULL;
-        }
+        any |= autograph_static_shrink(s);
+        for (autograph_outs *o = s->outs; o; o = o->next) any |= shrink_ring(o);
     }
     return any;
 }

@@ -113,7 +113,9 @@ void autograph_graphs_done(autograph_graphs *g);
 /* Bytes of memory as far as it is used, and of graphs with all that they need. */
 uint64_t autograph_tensor_bytes(const autograph_graphs *g);
 uint64_t autograph_taken_bytes(const autograph_graphs *g); /* all that the former takes */
-/* Gives back what no graph and no caller has: places of rings, and memory of signatures without graphs. False where there is none. */
+/* Gives back the memory of a signature without graphs; false where it has graphs, or none. */
+bool autograph_static_shrink(autograph_static *s);
+/* Gives back what no graph and no caller has: that of all signatures, and places of rings. False where there is none. */
 bool autograph_graphs_shrink(autograph_graphs *g);
 uint64_t autograph_pool_bytes(const autograph_graphs *g);
 uint64_t autograph_programmatic_edges(const autograph_graphs *g); /* of graphs that are there */

@@ -103,6 +103,8 @@ uint64_t autograph_ring_need(const autograph_entry *e);
 /* Frees what nobody has, and the least recently used graphs, until the limits hold, or nothing but the newest graph is left. ring: the
  * newest, which is to have its place; NULL: none. False: the limits do not hold. */
 bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
+/* After a capture of s (or NULL) that gave no graph: what was taken for it goes back, and the limits hold. */
+void autograph_give_back(rp_autograph *a, autograph_static *s);
 void autograph_limit_cache(rp_autograph *a); /* of outputs, to what they leave */
 /* Why a form of f that has no graph is not to have one now; NULL: it is. RP_GROWTH_EXACT captures all of them. */
 const char *autograph_form_reason(const rp_function *f, uint64_t hash);

@@ -1,13 +1,14 @@
 /* Random sizes of 1 to 512 without marked rows: a graph for each where there is room, and where there is not as many as there is room for;
- * in both cases nothing is captured any more in the second half. */
+ * in both cases nothing is captured any more in the second half. What is refused takes no memory. */
 #include "support/size_storms.h"
 
+#include "base/status.h"
 #include "support/autographs.h"
 
 static const char *device;
 static int storm;
 
-enum { MOST = 512, BYTES = 64 << 10, GRAPHS = 64 };
+enum { MOST = 512, BYTES = 64 << 10, GRAPHS = 64, LARGE = 1 << 16 };
 
 static uint32_t random_next(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -135,12 +136,76 @@ static void other_sizes_take_over(void **state) {
     sizes_close(&s);
 }
 
+static rp_status waits_if_large(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    const rp_buffer *x = &args->item[0].tensor;
+    rp_stream *s = rp_call_stream(call);
+    rp_buffer y = *x;
+    (void)user;
+    RP_TRY(rp_call_output(call, &y, err));
+    RP_TRY(rp_stream_copy(s, y.data, x->data, (size_t)x->dim[0] * sizeof(float), err));
+    *result = rp_value_tensor(y);
+    return x->dim[0] > MOST ? rp_stream_synchronize(s, err) : RP_OK;
+}
+
+static rp_ran call_once(rp_function *f, int64_t n) {
+    static float x[LARGE];
+    rp_value in = floats(x, n);
+    rp_output *o = run_items(f, &in, 1);
+    rp_ran ran = rp_output_ran(o);
+    rp_output_free(o);
+    return ran;
+}
+
+/* Whether or not there is a limit. */
+static void what_is_refused_has_no_memory(void **state) {
+    enum { FUNCTIONS = 3 };
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        static const char *const name[] = {"one", "two", "three"};
+        sizes s;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        o.growth = (rp_growth)(k % 2);
+        o.max_bytes = k < 2 ? LARGE : 0; /* less than one of them takes */
+        sizes_open(&s, o, RP_OUTPUT_COPY);
+        for (int i = 0; i < FUNCTIONS; i++) {
+            rp_function *f = function_of(&s.b, name[i], waits_if_large, NULL);
+            for (int again = 0; again < 2; again++) {
+                assert_int_equal(call_once(f, LARGE - i), RP_RAN_EAGER);
+                assert_int_equal(bench_info(&s.b).tensor_mem_bytes, 0);
+                assert_int_equal(bench_info(&s.b).bytes, 0);
+            }
+        }
+        sizes_close(&s);
+    }
+}
+
+/* The one graph that is there shares the slots, which a larger call that is refused has made too large. */
+static void a_refused_call_leaves_the_limit(void **state) {
+    (void)state;
+    for (int growth = 0; growth < 2; growth++) {
+        sizes s;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        o.growth = (rp_growth)growth;
+        o.max_bytes = 2 * LARGE;
+        sizes_open(&s, o, RP_OUTPUT_COPY);
+        rp_function *f = function_of(&s.b, "f", waits_if_large, NULL);
+        assert_int_equal(call_once(f, 8), RP_RAN_CAPTURE);
+        assert_int_equal(call_once(f, 8), RP_RAN_REPLAY);
+        assert_int_equal(call_once(f, LARGE), RP_RAN_EAGER);
+        assert_true(bench_info(&s.b).bytes <= o.max_bytes);
+        sizes_close(&s);
+    }
+}
+
 int size_storms_run(const char *name, int calls, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_have_room),
         cmocka_unit_test(limits_have_room_for_some),
         cmocka_unit_test(ascending_sizes_keep_within_limits),
         cmocka_unit_test(other_sizes_take_over),
+        cmocka_unit_test(what_is_refused_has_no_memory),
+        cmocka_unit_test(a_refused_call_leaves_the_limit),
     };
     device = name;
     storm = calls;
