@@ -10,9 +10,14 @@ enum { BARE = 1024, PATIENCE = 32, PAYS = 8, IDLE = 1 << 14, COOL = 1 << 10, HOT
 
 /* --- bytes --------------------------------------------------------------------------------- */
 
-uint64_t autograph_all_bytes(const rp_autograph *a) {
+/* Without outputs that came back, which another thread may give at any time. */
+static uint64_t own_bytes(const rp_autograph *a) {
     return autograph_taken_bytes(&a->graphs) + autograph_pool_bytes(&a->graphs) +
-           autograph_pack_bytes(&a->pack) + autograph_cache_bytes(a->cache);
+           autograph_pack_bytes(&a->pack);
+}
+
+uint64_t autograph_all_bytes(const rp_autograph *a) {
+    return own_bytes(a) + autograph_cache_bytes(a->cache);
 }
 
 uint64_t autograph_room(const rp_autograph *a) {
@@ -42,8 +47,9 @@ static void evict(rp_autograph *a) {
 
 /* Outputs that come back are kept where there is room, at any time. */
 void autograph_limit_cache(rp_autograph *a) {
-    uint64_t room = autograph_room(a) + autograph_cache_bytes(a->cache);
-    if (a->o.max_bytes) autograph_cache_limit(a->cache, room ? room : 1);
+    if (!a->o.max_bytes) return;
+    uint64_t own = own_bytes(a);
+    autograph_cache_limit(a->cache, own < a->o.max_bytes ? a->o.max_bytes - own : 1);
 }
 
 /* Never the newest, which was just made, or is to be replayed. */

@@ -105,7 +105,7 @@ uint64_t autograph_ring_need(const autograph_entry *e);
 bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
 /* After a capture of s (or NULL) that gave no graph: what was taken for it goes back, and the limits hold. */
 void autograph_give_back(rp_autograph *a, autograph_static *s);
-void autograph_limit_cache(rp_autograph *a); /* of outputs, to what they leave */
+void autograph_limit_cache(rp_autograph *a); /* of outputs, to what memory now taken leaves */
 /* Why a form of f that has no graph is not to have one now; NULL: it is. RP_GROWTH_EXACT captures all of them. */
 const char *autograph_form_reason(const rp_function *f, uint64_t hash);
 /* Bytes that count for max_bytes, and how many more there may be. */

@@ -186,6 +186,7 @@ static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t byte
         if (*at) (void)atomic_fetch_add(&(*at)->generation, 1); /* its turn is over, too */
         autograph_lease_unref(*at);
         *at = l;
+        autograph_limit_cache(f->a);
     }
     o->turn = (o->turn + 1) % o->n_ring;
     *out = *at;

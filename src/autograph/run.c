@@ -93,8 +93,11 @@ static rp_status fill_slots(inputs *in, const rp_value *args, rp_error *err) {
     autograph_pack_clear(&a->pack);
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, in, err));
     RP_TRY(autograph_table_send(in->table, a->queue, err));
-    return a->pack.n ? autograph_pack_send(&a->pack, in->graph, a->device, autograph_room(a), err)
-                     : RP_OK;
+    if (a->pack.n == 0) return RP_OK;
+    bool had = a->pack.memory != NULL;
+    rp_status st = autograph_pack_send(&a->pack, in->graph, a->device, autograph_room(a), err);
+    if (!had && a->pack.memory) autograph_limit_cache(a);
+    return st;
 }
 
 static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,

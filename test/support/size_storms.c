@@ -1,5 +1,6 @@
 /* Random sizes of 1 to 512 without marked rows: a graph for each where there is room, and where there is not as many as there is room for;
- * in both cases nothing is captured any more in the second half. What is refused takes no memory. */
+ * in both cases nothing is captured any more in the second half. What is refused takes no memory,
+ * and outputs that come back have the room that is left. */
 #include "support/size_storms.h"
 
 #include "base/status.h"
@@ -198,6 +199,57 @@ static void a_refused_call_leaves_the_limit(void **state) {
     }
 }
 
+/* Of each argument. */
+static rp_status copies_all(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    static rp_value item[2];
+    (void)user;
+    for (uint32_t i = 0; i < args->n; i++) {
+        rp_buffer y = args->item[i].tensor;
+        RP_TRY(rp_call_output(call, &y, err));
+        RP_TRY(rp_stream_copy(rp_call_stream(call), y.data, args->item[i].tensor.data,
+                              (size_t)y.dim[0] * sizeof(float), err));
+        item[i] = rp_value_tensor(y);
+    }
+    *result = rp_value_tuple(item, args->n);
+    return RP_OK;
+}
+
+/* Memory is taken in calls of another function while outputs are away, which then find less room: places of a ring, or what small
+ * arguments come by. */
+static void bytes_with_outputs_away(uint64_t max_bytes, bool ring) {
+    enum { N = 4096, AWAY = 8 };
+    static float x[N];
+    const rp_value in[] = {floats(x, ring ? N : 2), floats(x, 2)}, one = floats(x, N);
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+    rp_output *away[AWAY];
+    bench b;
+    o.max_bytes = max_bytes;
+    bench_open_with(&b, device, &o);
+    rp_function *f = function_of(&b, "f", copies_all, NULL);
+    fo.name = "g";
+    fo.fn = copies_all;
+    fo.output = ring ? RP_OUTPUT_RING : RP_OUTPUT_COPY;
+    fo.ring = ring ? AWAY : 0;
+    rp_function *g = function_with(&b, fo);
+    rp_output_free(run_items(f, &one, 1));
+    rp_output_free(run_items(g, in, ring ? 1 : 2));
+    for (int i = 0; i < AWAY; i++) away[i] = run_items(f, &one, 1);
+    for (int i = 0; i < AWAY - 2; i++) rp_output_free(run_items(g, in, ring ? 1 : 2));
+    for (int i = 0; i < AWAY; i++) {
+        rp_output_free(away[i]);
+        assert_true(bench_info(&b).bytes <= max_bytes);
+    }
+    bench_close(&b);
+}
+
+static void outputs_that_come_back_find_less_room(void **state) {
+    enum { LEAST = 64 << 10, STEP = 12 << 10, STEPS = 50 };
+    (void)state;
+    for (uint64_t k = 0; k < 2 * STEPS; k++) bytes_with_outputs_away(LEAST + k / 2 * STEP, k % 2);
+}
+
 int size_storms_run(const char *name, int calls, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_have_room),
@@ -206,6 +258,7 @@ int size_storms_run(const char *name, int calls, const char *group) {
         cmocka_unit_test(other_sizes_take_over),
         cmocka_unit_test(what_is_refused_has_no_memory),
         cmocka_unit_test(a_refused_call_leaves_the_limit),
+        cmocka_unit_test(outputs_that_come_back_find_less_room),
     };
     device = name;
     storm = calls;
