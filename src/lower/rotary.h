@@ -19,7 +19,7 @@ typedef struct lower_rotary {
 /* Finds, for each segment of matmul group gr that lives, what the group behind it does with its product, where that group does nothing else. *out: as many as
  * gr has segments, in the arena, or NULL. That group is then left out (L->absorbed). */
 rp_status lower_rotary_find(lowerer *L, const pass_group *gr, lower_rotary **out);
-/* FRAG_ask, FRAG_put and FRAG_put_pair as gen/embed/tensor.cu wants them of P::PAIRS; `columns`: of the product. L->args get what they read and write. */
+/* FRAG_ask, FRAG_put and FRAG_put_pair as gen/embed/tensor_results.cu wants them of P::PAIRS; `columns`: of the product. L->args get what they read and write. */
 rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns);
 /* Columns after which what is asked for repeats itself. */
 int64_t lower_rotary_period(const lower_rotary *r);

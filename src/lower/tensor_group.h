@@ -76,7 +76,7 @@ int64_t lower_job_units(const lower_tensor_part *p, int64_t tiles);
 int64_t lower_most_job(const lower_tensor_parts *g, int64_t tiles);
 
 /* The epilogues of all parts for kernel NAME, and the struct NAME_units: how many units there are, where they lie (at), and what is done with their sums
- * (gen/embed/tensor.cu, results). L->args get what they read and write. */
+ * (gen/embed/tensor_results.cu). L->args get what they read and write. */
 rp_status lower_tensor_units(lowerer *L, const pass_group *gr, lower_tensor_parts *g,
                              const char *name);
 /* Finds g->direct and g->alone. */

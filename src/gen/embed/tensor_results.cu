@@ -1,0 +1,398 @@
+/* What becomes of the sums of many rows on tensor cores, and the kernels that make them. Stands behind tensor_many.cu. */
+
+/* Epilogues of rows first, first + step .. of a piece, whose sums the blocks of a cluster have: a lane a column, a warp a row of a unit, N of them at once. */
+template <class P>
+struct rk_results {
+    typedef typename P::tile T;
+    /* Beside the sums of wide tiles registers have room for 16 floats or so. A block of a cluster has no more than its share. */
+    enum {
+        WARPS = T::WORKERS / 32, MOST = T::PIECE / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8),
+        SHARE = ((T::PIECE + T::SPLITS - 1) / T::SPLITS * P::UNITS + WARPS - 1) / WARPS, N = T::SPLITS > 1 && SHARE < MOST ? SHARE : MOST,
+        EACH = N * WARPS
+    };
+    rk_job job;
+    long long row0;
+    int first, step, pairs; /* of a row and a unit; P::UNITS a row, some of which may be missing */
+    float asked[N][P::ASKED];
+
+    RP_INLINE_MEMBER void start(const rk_job &j, long long from, int rows, int f, int s)
+    {
+        job = j;
+        row0 = from;
+        first = f;
+        step = s;
+        pairs = rows > f ? (rows - f + s - 1) / s * P::UNITS : 0;
+    }
+
+    /* Of the pairs from `from` on this warp's j-th; its row within the piece. */
+    RP_INLINE int pair_of(int from, int j) { return from + (int)threadIdx.x / 32 + j * (T::WORKERS / 32); }
+    RP_INLINE_MEMBER int row_of(int p) const { return first + p / P::UNITS * step; }
+    RP_INLINE_MEMBER bool has(int p) const { return p < pairs && p % P::UNITS < job.n_units; }
+
+    /* Pairs from `from` on: as many as the warps take at once. WHOLE: all of them are there. */
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void ask_all(char *const *arg, const long long *dim, int from)
+    {
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int p = pair_of(from, j);
+            if (WHOLE || has(p)) P::ask(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, asked[j]);
+        }
+    }
+
+    /* The lane's sum, over all slices. */
+    RP_INLINE float sum_of(const float *own)
+    {
+        float part[T::SPLITS > 1 ? (int)T::SLICES : 1];
+        if (T::SPLITS == 1) return *own;
+#pragma unroll
+        for (int i = 0; T::SPLITS > 1 && i < T::SLICES; i++) part[T::SPLITS > 1 ? i : 0] = *rk_of_block(own + i % T::OWN * T::SUM, i / T::OWN);
+#pragma unroll
+        for (int i = 1; T::SPLITS > 1 && i < T::SLICES; i++) part[0] += part[T::SPLITS > 1 ? i : 0];
+        return part[0];
+    }
+
+    /* What is not there is read, too, and not used: loads behind conditions would be made one after the other, and other blocks' memory is far. */
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void put_all(char *const *arg, const long long *dim, int from, const float *sums) const
+    {
+        const int mats = job.tiles * 16 / (job.n_units * P::COLUMNS);
+        float s[N][P::MATS];
+        bool near = P::NEAR && WHOLE;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int p = pair_of(from, j), row = WHOLE || row_of(p) < T::PIECE ? row_of(p) : 0;
+            const float *own = sums + row * T::ROW + p % P::UNITS * mats * P::COLUMNS + threadIdx.x % 32;
+            s[j][0] = sum_of(own);
+#pragma unroll
+            for (int m = 1; m < P::MATS; m++) s[j][m] = P::PAIRS ? __shfl_xor_sync(RK_WARP, s[j][0], 1) : m < mats ? sum_of(own + m * P::COLUMNS) : 0.0f;
+            near = near && P::near(s[j]);
+        }
+#pragma unroll
+        for (int j = 0; near && j < N; j++) {
+            const int p = pair_of(from, j);
+            P::put_near(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, s[j], asked[j]);
+        }
+#pragma unroll
+        for (int j = 0; !near && j < N; j++) {
+            const int p = pair_of(from, j);
+            if (WHOLE || has(p)) P::put(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, s[j], asked[j]);
+        }
+    }
+
+    RP_INLINE_MEMBER bool whole(int from) const { return from + EACH <= pairs && job.n_units == P::UNITS; }
+
+    RP_INLINE_MEMBER void ask(char *const *arg, const long long *dim, int from)
+    {
+        if (whole(from))
+            ask_all<true>(arg, dim, from);
+        else
+            ask_all<false>(arg, dim, from);
+    }
+
+    RP_INLINE_MEMBER void put(char *const *arg, const long long *dim, int from, const float *sums) const
+    {
+        if (whole(from))
+            put_all<true>(arg, dim, from, sums);
+        else
+            put_all<false>(arg, dim, from, sums);
+    }
+};
+
+/* Results of the tiles of weights whose sums a warp has, without the other warps: 16 rows at a time go through shared memory of its own, from which lanes get
+ * neighbouring columns of two rows. part: SETS tiles (tile(): which of the job's) of ROWS rows from row() on; the sums of an element's matrices, if there are
+ * several, are in as many sets. What an element needs besides is asked for one round ahead. */
+template <class P, class S>
+struct rk_warp_results {
+    enum {
+        HIGH = 32 / S::SETS, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
+        N = P::ASKED > 1 ? 4 : HIGH / 2, /* elements of a lane at once */
+        PARTS = HIGH / 2 / N, ROUNDS = S::SETS / P::MATS * PARTS, /* of a piece */
+        FLOATS = S::SETS * HIGH * ROW
+    };
+    const rk_job &job;
+    long long row0;
+    int rows;
+    float *room;
+
+    RP_INLINE_MEMBER int unit(int round) const { return S::tile(round % ROUNDS / PARTS * P::MATS) / 2; }
+    RP_INLINE_MEMBER int column(int round) const { return S::tile(round % ROUNDS / PARTS * P::MATS) % 2 * 16 + threadIdx.x % 16; }
+    RP_INLINE_MEMBER int row(int round, int i) const { return round / ROUNDS * HIGH + (round % PARTS * N + i) * 2 + threadIdx.x % 32 / 16; }
+    RP_INLINE_MEMBER bool is_whole(int round) const { return (round / ROUNDS + 1) * HIGH <= rows; } /* all rows of the piece are there */
+
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void ask_some(char *const *arg, const long long *dim, int round, float (*asked)[P::ASKED]) const
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (WHOLE || row(round, i) < rows) P::ask(arg, dim, job.unit + unit(round), row0 + row(round, i), column(round), asked[i]);
+    }
+
+    RP_INLINE_MEMBER void ask(char *const *arg, const long long *dim, int round, float (*asked)[P::ASKED]) const
+    {
+        if (unit(round) >= job.n_units) return;
+        if (is_whole(round))
+            ask_some<true>(arg, dim, round, asked);
+        else
+            ask_some<false>(arg, dim, round, asked);
+    }
+
+    RP_INLINE_MEMBER void stage(const S &part, int piece) const
+    {
+        float *const to = room + threadIdx.x % 4 * 2 * ROW + threadIdx.x % 32 / 4;
+        __syncwarp(); /* the piece before has been read */
+#pragma unroll
+        for (int p = 0; p < S::ROWS / HIGH; p++) {
+            if (p != piece) continue;
+#pragma unroll
+            for (int set = 0; set < S::SETS; set++)
+#pragma unroll
+                for (int i = 0; i < HIGH / 2; i++) to[(set * HIGH + i / 4 * 8 + i % 2) * ROW + (i & 2) * 4] = part.set(set)[HIGH / 2 * p + i];
+        }
+        __syncwarp();
+    }
+
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void put_some(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
+    {
+        const float *const from = room + round % ROUNDS / PARTS * P::MATS * (HIGH * ROW);
+        float s[N][P::MATS];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const float *own = from + row(round, i) % HIGH * ROW;
+#pragma unroll
+            for (int m = 0; m < P::MATS; m++) s[i][m] = own[m * (HIGH * ROW) + threadIdx.x % 16];
+        }
+        bool near = P::NEAR && WHOLE;
+#pragma unroll
+        for (int i = 0; i < N; i++) near = near && P::near(s[i]);
+        if (near) { /* all of them, so that the compiler has several to work at */
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                P::put_near(arg, dim, job.unit + unit(round), row0 + row(round, 0), column(round), s[i], asked[i], row(round, i) - row(round, 0));
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (WHOLE || row(round, i) < rows)
+                P::put(arg, dim, job.unit + unit(round), row0 + row(round, 0), column(round), s[i], asked[i], row(round, i) - row(round, 0));
+    }
+
+    RP_INLINE_MEMBER void put(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
+    {
+        if (unit(round) >= job.n_units) return;
+        if (is_whole(round))
+            put_some<true>(arg, dim, round, asked);
+        else
+            put_some<false>(arg, dim, round, asked);
+    }
+
+    /* What the first round needs, while nothing else waits for it. */
+    RP_INLINE_MEMBER void start(char *const *arg, const long long *dim, float (*first)[P::ASKED]) const
+    {
+        if (rows > 0) ask(arg, dim, 0, first);
+    }
+
+    RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part, float (*next)[P::ASKED]) const
+    {
+        const int pieces = (rows < S::ROWS ? rows + HIGH - 1 : S::ROWS) / HIGH;
+        float asked[N][P::ASKED];
+        for (int round = 0; round < pieces * ROUNDS; round++) {
+#pragma unroll
+            for (int i = 0; i < N * P::ASKED; i++) asked[i / P::ASKED][i % P::ASKED] = next[i / P::ASKED][i % P::ASKED];
+            if (round + 1 < pieces * ROUNDS) ask(arg, dim, round + 1, next);
+            if (round % ROUNDS == 0) stage(part, round / ROUNDS);
+            put(arg, dim, round, asked);
+        }
+    }
+};
+
+/* What a warp does with sums of which it has all; of pairs it is another (tensor_pairs.cu). */
+template <class P, class S, bool PAIRS = P::PAIRS>
+struct rk_results_of_warp {
+    typedef rk_warp_results<P, S> type;
+};
+
+/* A job's sums over slices of k, ascending. */
+template <class T>
+RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n)
+{
+    part.multiply(ring, full, empty, high, n, 0, T::SLICES > 1 ? (int)T::SLICE : (int)T::CHUNKS);
+    for (int begin = T::SLICE; T::SLICES > 1 && begin < T::CHUNKS; begin += T::SLICE) {
+        rk_part<T> next;
+        next.multiply(ring, full, empty, high, n, begin, begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS);
+        part.add(next);
+    }
+}
+
+/* Results of elements of two matrices that go to tiles: a thread makes eight neighbouring columns of a row, which lie side by side there, and threads behind each
+ * other have rows behind each other. sums: of `rows` rows from row0 on. */
+template <class P, bool TILED = P::TILED>
+struct rk_pieces_of_tiles {
+    enum { CAN = 0 };
+    RP_INLINE void run(char *const *, const long long *, const rk_job &, long long, int, const float *) {}
+};
+template <class P>
+struct rk_pieces_of_tiles<P, true> {
+    typedef typename P::tile T;
+    enum { CAN = 1, EACH = 8, OF_UNIT = P::COLUMNS / EACH };
+
+    RP_INLINE void load(float (*s)[2], const float *own, int m)
+    {
+#pragma unroll
+        for (int j = 0; j < EACH; j += 4) {
+            const int4 four = *(const int4 *)(own + j);
+            s[j][m] = __int_as_float(four.x);
+            s[j + 1][m] = __int_as_float(four.y);
+            s[j + 2][m] = __int_as_float(four.z);
+            s[j + 3][m] = __int_as_float(four.w);
+        }
+    }
+
+    RP_INLINE void make(rp_u16 *to, const float *own)
+    {
+        float s[EACH][2];
+        bool near = true;
+        load(s, own, 0);
+        load(s, own + P::COLUMNS, 1);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
+        if (near) {
+            rp_u32 two[EACH / 2];
+#pragma unroll
+            for (int j = 0; j < EACH / 2; j++) two[j] = P::value_near(s[2 * j]) | (rp_u32)P::value_near(s[2 * j + 1]) << 16;
+            const int4 all = {(int)two[0], (int)two[1], (int)two[2], (int)two[3]};
+            *(int4 *)to = all;
+            return;
+        }
+#pragma unroll 1
+        for (int j = 0; j < EACH; j++) { /* seldom: little code */
+            const float mine[2] = {own[j], own[P::COLUMNS + j]};
+            to[j] = P::value(mine);
+        }
+    }
+
+    RP_INLINE void run(char *const *arg, const long long *dim, const rk_job &job, long long row0, int rows, const float *sums)
+    {
+        const rk_tiles tiles = P::tiles(dim);
+        rp_u16 *const result = (rp_u16 *)P::result(arg);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < job.n_units * OF_UNIT * T::PIECE; i += T::WORKERS) {
+            const int row = i % T::PIECE, unit = i / T::PIECE / OF_UNIT, c = i / T::PIECE % OF_UNIT * EACH, column = (job.unit + unit) * P::COLUMNS + c;
+            if (row >= rows || column >= P::ACROSS) continue;
+            make(result + rk_tile_row(row0 + row, tiles) * P::ACROSS + rk_tile_column(row0 + row, column, tiles),
+                 sums + row * T::ROW + unit * 2 * P::COLUMNS + c);
+        }
+    }
+};
+
+/* The results of a job, piece by piece; r has asked for those of the first. */
+template <class P>
+RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<typename P::tile> &part, rk_results<P> &r, int rows)
+{
+    typedef typename P::tile T;
+    float *const sums = (float *)(rk_dynamic + T::SUMS);
+    const rk_job job = r.job;
+    const long long row0 = r.row0;
+    const int columns = job.tiles / job.n_units * 16;
+    for (int p = 0; p < T::PIECES && p * T::PIECE < rows; p++) {
+        const int n = rows - p * T::PIECE < T::PIECE ? rows - p * T::PIECE : (int)T::PIECE;
+        if (p) {
+            r.start(job, row0 + p * T::PIECE, n, 0, 1);
+            if (P::DIRECT) r.ask(arg, dim, 0);
+        }
+        rk_sync_workers(); /* the sums before have been used */
+        part.store(sums, p);
+        rk_sync_workers();
+        if (rk_pieces_of_tiles<P>::CAN) {
+            rk_pieces_of_tiles<P>::run(arg, dim, job, row0 + p * T::PIECE, n, sums);
+            continue;
+        }
+        for (int at = 0; P::DIRECT && at < r.pairs; at += r.EACH) {
+            if (at) r.ask(arg, dim, at);
+            r.put(arg, dim, at, sums);
+        }
+        for (int i = threadIdx.x / 32; !P::DIRECT && i < n * job.n_units; i += T::WORKERS / 32)
+            P::end(arg, dim, job.unit + i % job.n_units, row0 + p * T::PIECE + i / job.n_units, sums + i / job.n_units * T::ROW + i % job.n_units * columns);
+    }
+}
+
+/* The job of a cluster: every block has the sums of its slices and takes each SPLITS-th row. */
+template <class P>
+RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, int rows)
+{
+    typedef typename P::tile T;
+    float *const sums = (float *)(rk_dynamic + T::SUMS);
+    rk_results<P> r;
+    rk_part<T> part[T::OWN];
+    int n = 0;
+    r.start(P::job(s.block), 0, rows, rk_cluster_rank(), T::SPLITS);
+    r.ask(arg, dim, 0);
+#pragma unroll
+    for (int i = 0; i < T::OWN; i++) {
+        const int begin = s.first + i * T::SLICE, left = T::CHUNKS - begin;
+        part[i].multiply(ring, full, empty, s.high, n, begin, begin + (left < T::SLICE ? left : (int)T::SLICE));
+    }
+    rk_sync_workers(); /* the ring has been used */
+#pragma unroll
+    for (int i = 0; i < T::OWN; i++) part[i].store(sums + i * T::SUM, 0);
+    rk_cluster_arrive();
+    rk_cluster_wait();
+    for (int at = 0; at < r.pairs; at += r.EACH) {
+        if (at) r.ask(arg, dim, at);
+        r.put(arg, dim, at, sums);
+    }
+    rk_cluster_arrive();
+    rk_cluster_wait(); /* nobody ends while others read what it has */
+}
+
+/* P: tile, an epilogue, JOBS and job(), and whether weights are read ONCE. x: as rk_arrange_rows leaves it. */
+template <class P>
+RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, const char *w, long long rows)
+{
+    typedef typename P::tile T;
+    const rk_share s = rk_share_of<P>(rows);
+    const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < T::STAGES; i++) {
+            rk_barrier_init(full + 8 * i, T::FETCHERS);
+            rk_barrier_init(empty + 8 * i, T::READERS);
+        }
+        rk_barriers_visible();
+    }
+    __syncthreads();
+    if (threadIdx.x >= T::WORKERS) {
+        if (T::FETCHERS == 4) rk_give_registers<24>();
+        const rk_source<P> source = {w, x, ring, full, empty, s};
+        source.run();
+        return;
+    }
+    if (T::FETCHERS == 4) rk_take_registers<240>();
+    rk_wait();
+    if (T::SPLITS > 1) {
+        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows);
+        return;
+    }
+    int n = 0;
+    for (int at = s.block; at < s.jobs; at += s.blocks) {
+        const long long row0 = (long long)(at % s.row_tiles) * T::COLUMNS;
+        const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
+        const rk_job job = P::job(at / s.row_tiles);
+        rk_part<T> part;
+        if (P::DIRECT && (P::PAIRS || P::MATS == 1)) {
+            typedef typename rk_results_of_warp<P, rk_part<T>>::type results;
+            const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
+            static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
+            float asked[results::N][P::ASKED];
+            r.start(arg, dim, asked);
+            rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+            r.run(arg, dim, part, asked);
+            continue;
+        }
+        rk_results<P> r;
+        r.start(job, row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
+        if (P::DIRECT) r.ask(arg, dim, 0);
+        rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+        rk_job_results<P>(arg, dim, part, r, here);
+    }
+}
