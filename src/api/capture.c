@@ -107,7 +107,10 @@ static rp_status note_run(compiled_part *p, hal_device *queue, const rp_buffer *
     RP_TRY(check_reached(p, queue, PLAN_OUTPUT, pl->outputs, pl->n_outputs, err));
     RP_TRY(plan_exec_bind(p->exec, p->list, p->symbols, err));
     RP_TRY(allow_all(p, queue, err));
-    RP_TRY(queue->ops->launch(queue, p->list->launches, p->list->n, p->list->scratch, err));
+    hal_trace *trace = api_trace_run(p->c, queue, p->exec, p->symbols);
+    rp_status st = queue->ops->launch(queue, p->list->launches, p->list->n, p->list->scratch, err);
+    (void)hal_trace_to(queue, trace);
+    RP_TRY(st);
     for (uint32_t i = 0; i < pl->n_inputs; i++)
         if (p->c->mutates[i])
             RP_TRY(hal_capture_wrote(queue, inputs[i].data,

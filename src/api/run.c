@@ -89,7 +89,9 @@ static rp_status run_frame(const rp_compiled *c, api_frame *f, hal_device *queue
                            const rp_buffer *inputs, rp_buffer *outputs, rp_error *err) {
     rp_error late = {0};
     RP_TRY(api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err));
+    hal_trace *trace = api_trace_run(c, queue, f->exec, f->symbols);
     rp_status st = launch(c, f, queue, err);
+    (void)hal_trace_to(queue, trace);
     rp_status end = queue->ops->synchronize(queue, st == RP_OK ? err : &late);
     return st == RP_OK ? end : st;
 }
@@ -181,8 +183,6 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                                  "it takes rp_call_stream", err));
     if (c->foreign) return run_foreign_on(c, s, inputs, outputs, err);
     RP_TRY(api_weights_ready(c, err));
-    hal_digest_add(device_stream_queue(s), c->p->name,
-                   (long long)(intptr_t)c); /* which one it is */
     if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);
     return run_eager(c, s, inputs, outputs, err);
 }

@@ -17,22 +17,20 @@ static rp_status check_pred(const rp_call *call, const rp_buffer *pred, rp_body_
 
 static rp_status run_body(rp_call *call, rp_body_fn body, void *user, rp_error *err) {
     hal_device *q = call->a->queue;
-    bool digesting = q->digesting;
-    q->digesting = false;
+    hal_trace *trace = hal_trace_to(q, NULL);
     call->bodies++;
     rp_status st = body(user, call, err);
     call->bodies--;
-    q->digesting = digesting;
+    (void)hal_trace_to(q, trace);
     return st;
 }
 
 static rp_status read_pred(const rp_call *call, const rp_buffer *pred, bool *out, rp_error *err) {
     hal_device *q = call->a->queue;
-    bool digesting = q->digesting;
+    hal_trace *trace = hal_trace_to(q, NULL);
     unsigned char byte = 0;
-    q->digesting = false;
     rp_status st = q->ops->copy(q, &byte, pred->data, 1, err);
-    q->digesting = digesting;
+    (void)hal_trace_to(q, trace);
     RP_TRY(st);
     RP_TRY(q->ops->synchronize(q, err));
     *out = byte != 0;
@@ -42,7 +40,8 @@ static rp_status read_pred(const rp_call *call, const rp_buffer *pred, bool *out
 static rp_status run_as_it_is(rp_call *call, const rp_buffer *pred, bool loop, rp_body_fn body,
                               void *user, rp_error *err) {
     bool again = false;
-    hal_digest_add(call->a->queue, loop ? "while" : "if", 0);
+    hal_trace_call(call->a->queue, loop ? "while" : "if");
+    hal_trace_memory(call->a->queue, "its condition", pred->data, 1);
     RP_TRY(read_pred(call, pred, &again, err));
     while (again) {
         RP_TRY(run_body(call, body, user, err));

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "autograph/manager.h"
+#include "autograph/twin.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -20,7 +21,8 @@ typedef struct capture {
     uint32_t next_result;                        /* while places are found */
     autograph_stands stands;                     /* what plain C is not to write */
     bool moved;
-    bool foreign; /* kernels of the function's own are in it */
+    bool foreign;    /* kernels of the function's own are in it */
+    hal_trace trace; /* what the second run called */
 } capture;
 
 /* --- signatures ---------------------------------------------------------------------------- */
@@ -259,19 +261,21 @@ out:
     return st;
 }
 
+static rp_status check_calls(const capture *c, rp_error *err) {
+    const autograph_run runs[2] = {{c->w->dense, c->w->first, c->w->trace},
+                                   {&c->args, &c->call, &c->trace}};
+    return autograph_runs_alike(runs, err);
+}
+
 static rp_status run_again(capture *c, rp_error *err) {
     const rp_function *f = c->w->f;
     rp_value result = rp_value_none();
     RP_TRY(autograph_value_each(&c->args, use_slot, c, err));
-    (void)hal_digest(c->a->queue, true);
+    (void)hal_trace_to(c->a->queue, &c->trace);
     rp_status st = f->o.fn(f->o.user, &c->call, &c->args, &result, err);
-    uint64_t digest = hal_digest(c->a->queue, false);
+    (void)hal_trace_to(c->a->queue, NULL);
     RP_TRY(st);
-    if (digest != c->w->digest)
-        return rp_fail(
-            err, RP_UNSUPPORTED,
-            "the function makes other calls when it runs again to be captured: it decides "
-            "by values of tensors, or by what an earlier run left");
+    RP_TRY(check_calls(c, err));
     RP_TRY(check_inputs_kept(c, err));
     if (c->call.out.n != c->w->first->out.n || c->call.temp.n != c->w->first->temp.n)
         return rp_fail(err, RP_UNSUPPORTED,
@@ -393,6 +397,7 @@ rp_status autograph_capture(const autograph_wish *w, rp_error *why) {
     autograph_call_done(&c.call);
     autograph_stands_done(&c.stands);
     if (st != RP_OK) autograph_give_back(c.a, c.s);
+    hal_trace_done(&c.trace);
     base_free(block);
     return st;
 }

@@ -127,7 +127,7 @@ typedef struct autograph_wish {
     const rp_value *result;       /* with the addresses of that run, */
     const autograph_place *place; /* and what they are: one for each tensor */
     const autograph_before *before;
-    uint64_t digest; /* of what the first run called (hal_digest) */
+    const hal_trace *trace; /* what that run called */
 } autograph_wish;
 /* Runs the function again to capture it. RP_OK: there is a graph; anything else: why says why there is none. Unless
  * that is RP_NOMEM, it is noted, and holds for this form of arguments or for all of the function. */

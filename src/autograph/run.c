@@ -143,7 +143,8 @@ typedef struct first_run {
     autograph_rows rows;
     autograph_before before;
     uint32_t next_in; /* while args are made: of those that get slots */
-    uint64_t digest;  /* of what it called */
+    bool traced;      /* it is to be captured: */
+    hal_trace trace;  /* what it called */
 } first_run;
 
 /* In the first run each stands alone. */
@@ -188,6 +189,7 @@ static void first_done(first_run *r) {
     autograph_call_done(&r->call);
     autograph_call_done(&r->copies);
     autograph_before_done(&r->before);
+    hal_trace_done(&r->trace);
     base_free(r->block);
     base_free(r->place);
     base_free(r->result_block);
@@ -224,9 +226,9 @@ static rp_status run_first(const rp_function *f, const rp_value *args, first_run
     if (!r->block) return rp_fail(err, RP_NOMEM, "arguments of a call");
     r->args = autograph_value_copy(args, r->block);
     RP_TRY(autograph_value_each(&r->args, make_dense, r, err));
-    (void)hal_digest(f->a->queue, true);
+    (void)hal_trace_to(f->a->queue, r->traced ? &r->trace : NULL);
     rp_status st = f->o.fn(f->o.user, &r->call, &r->args, &result, &why);
-    r->digest = hal_digest(f->a->queue, false);
+    (void)hal_trace_to(f->a->queue, NULL);
     if (st == RP_OK) st = keep_result(r, &result, &why);
     if (st == RP_OK) st = f->a->queue->ops->synchronize(f->a->queue, &why);
     return st == RP_OK
@@ -304,14 +306,14 @@ static const char *eager_reason(const rp_function *f, const autograph_entry *e, 
 /* reason: why it is not to be captured, or NULL. */
 static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash, const char *reason,
                             rp_output **out, rp_error *err) {
-    first_run r = {.rows = {.rounded = !reason && autograph_rounds(f->a)}};
+    first_run r = {.rows = {.rounded = !reason && autograph_rounds(f->a)}, .traced = !reason};
     rp_error why = {0};
     if (!reason && !f->trusted && !device_is_host(f->a->device))
         autograph_before_open(&r.before, f->a->device, f->a->queue);
     rp_status st = run_first(f, args, &r, err);
     if (st == RP_OK && !reason) {
         autograph_wish w = {f,         args,    &r.args,   hash,    &r.call,
-                            &r.result, r.place, &r.before, r.digest};
+                            &r.result, r.place, &r.before, &r.trace};
         if (autograph_capture(&w, &why) != RP_OK) reason = why.text;
     }
     if (st == RP_OK)

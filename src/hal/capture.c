@@ -257,7 +257,6 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
                            rp_error *err) {
     rp_error why = {0};
     rp_status st = audit_and_add(d, list, n, scratch_size, &why);
-    for (uint32_t i = 0; i < n && st == RP_OK; i++) hal_digest_add(d, list[i].name, list[i].items);
     return st == RP_OK ? RP_OK : hal_note_failed(d, st, &why, err);
 }
 
@@ -283,7 +282,10 @@ const char *hal_branch_name(hal_branch kind) {
 rp_status hal_capture_branch(hal_device *d, hal_branch kind, const void *pred, rp_error *err) {
     if (!d->ops->capture_branch)
         return rp_fail(err, RP_UNSUPPORTED, "device %s captures no branches", d->ops->name);
-    return d->ops->capture_branch(d, kind, pred, err);
+    RP_TRY(d->ops->capture_branch(d, kind, pred, err));
+    hal_trace_call(d, hal_branch_name(kind));
+    hal_trace_memory(d, "its condition", pred, 1);
+    return RP_OK;
 }
 
 rp_status hal_capture_join(hal_device *d, rp_error *err) {
@@ -355,6 +357,7 @@ rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size, 
     void *arg[] = {to, (void *)(uintptr_t)from};
     size_t sizes[] = {size, size};
     hal_launch l = {.name = "copy", .fn = {copy_bytes}, .arg = arg, .arg_size = sizes, .n_arg = 2};
+    if (size) hal_trace_copy(d, to, from, size);
     return note_bytes(d, &l, to, size, err);
 }
 
@@ -367,6 +370,7 @@ rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error
                     .n_arg = 1,
                     .dim = dim,
                     .n_dim = 1};
+    if (size) hal_trace_fill(d, to, byte, size);
     return note_bytes(d, &l, to, size, err);
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "hal/device.h"
@@ -82,24 +81,10 @@ const hal_counters *hal_device_counters(const hal_device *d) {
     return &d->counters;
 }
 
-uint64_t hal_digest(hal_device *d, bool on) {
-    uint64_t last = d->digest;
-    d->digesting = on;
-    d->digest = 0;
-    return last;
-}
-
-void hal_digest_add(hal_device *d, const char *name, long long number) {
-    if (!d->digesting) return;
-    uint64_t one[3] = {d->digest, base_hash64(name, strlen(name)), (uint64_t)number};
-    d->digest = base_hash64(one, sizeof one);
-}
-
 void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n) {
     d->counters.launches += n;
     for (uint32_t i = 0; i < n; i++) {
         d->counters.attention_calls += list[i].attention;
-        hal_digest_add(d, list[i].name, list[i].items);
         hal_log_line(d->log, "launch", list[i].name);
     }
 }

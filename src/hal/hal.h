@@ -227,6 +227,22 @@ typedef struct hal_ranges hal_ranges;
 typedef struct hal_log hal_log;
 typedef struct hal_capture hal_capture;
 
+/* One thing that a queue was told: a call, or of the call before it a value, or memory. */
+typedef enum hal_step_kind { HAL_STEP_CALL, HAL_STEP_VALUE, HAL_STEP_MEMORY } hal_step_kind;
+typedef struct hal_step {
+    hal_step_kind kind;
+    char name[40]; /* its beginning, for a reason; */
+    uint64_t hash; /* this is of all of it */
+    long long value;
+    const void *at;
+    size_t size;
+} hal_step;
+typedef struct hal_trace {
+    hal_step *v; /* n of cap */
+    uint32_t n, cap;
+    bool failed; /* there was no memory for all */
+} hal_trace;
+
 /* What loading a module means once start-up is over. */
 typedef enum hal_seal { HAL_UNSEALED, HAL_SEALED_WARN, HAL_SEALED_FATAL } hal_seal;
 
@@ -238,9 +254,7 @@ struct hal_device {
     hal_log *log;
     hal_device *root;     /* whose queue this is; NULL: the first one of its device */
     hal_capture *capture; /* under way, where the back end notes launches by itself (capture.c) */
-    bool
-        digesting; /* digest goes on with each launch, copy and fill, run or noted: names and sizes, not addresses */
-    uint64_t digest;
+    hal_trace *trace;     /* what is called, run or noted; NULL: nobody asks */
 };
 
 /* Parameters of a device: n_threads 0 = one a granted core. */
@@ -301,9 +315,15 @@ bool hal_capture_has_written(const hal_device *d, const void *p, size_t size); /
 bool hal_capture_touched(const hal_device *d, const void *p, size_t size);     /* or some */
 /* Where the ranges of the first queue begin that noted launches point to, each once; owned by the caller (base_free). */
 rp_status hal_capture_used(hal_device *d, void ***out, uint32_t *n, rp_error *err) RP_MUST_USE;
-/* From now on d->digest tells what is called, from 0; the last one is given. */
-uint64_t hal_digest(hal_device *d, bool on);
-void hal_digest_add(hal_device *d, const char *name, long long number);
+/* From now on t, or with NULL nobody, is told what d is called with; gives who was before. */
+hal_trace *hal_trace_to(hal_device *d, hal_trace *t);
+/* Nothing of no size is told. */
+void hal_trace_call(hal_device *d, const char *name);
+void hal_trace_value(hal_device *d, const char *what, long long value);
+void hal_trace_memory(hal_device *d, const char *what, const void *at, size_t size);
+void hal_trace_copy(hal_device *d, const void *to, const void *from, size_t size);
+void hal_trace_fill(hal_device *d, const void *to, int byte, size_t size);
+void hal_trace_done(hal_trace *t);
 /* Makes the capture fail for a reason of the caller's; the first one counts. */
 void hal_capture_spoil(hal_device *d, const rp_error *why);
 

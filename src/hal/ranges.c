@@ -158,8 +158,9 @@ void hal_memory_release(hal_device *d, void *p, size_t size) {
 
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_copy(d, to, from, size, err);
-    if (size) hal_digest_add(d, "copy", (long long)size);
-    if (size) memcpy(to, from, size);
+    if (size == 0) return RP_OK;
+    hal_trace_copy(d, to, from, size);
+    memcpy(to, from, size);
     hal_count_copy(d, size);
     return RP_OK;
 }
@@ -174,8 +175,9 @@ rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const 
 
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_fill(d, to, byte, size, err);
-    if (size) hal_digest_add(d, "fill", (long long)size);
-    if (size) memset(to, byte, size);
+    if (size == 0) return RP_OK;
+    hal_trace_fill(d, to, byte, size);
+    memset(to, byte, size);
     return RP_OK;
 }
 

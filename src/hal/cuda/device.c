@@ -141,7 +141,7 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
                       err));
     if (d->captured.in_lists) return cuda_capture_keep_copy(d, err);
     if (hal_capturing(base)) return RP_OK;
-    hal_digest_add(base, "copy", (long long)size);
+    hal_trace_copy(base, to, from, size);
     hal_count_copy(base, size);
     return RP_OK;
 }
@@ -177,7 +177,7 @@ static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, 
     if (hal_capturing(base))
         RP_TRY(hal_note_fill(base, to, byte, size, err));
     else
-        hal_digest_add(base, "fill", (long long)size);
+        hal_trace_fill(base, to, byte, size);
     return check_sent(d, d->cu.memory_set(address_of(to), (unsigned char)byte, size, d->stream),
                       "filling memory", err);
 }
@@ -266,13 +266,8 @@ static rp_status run_lists(hal_device *base, const hal_launch *l, rp_error *err)
     }
 }
 
-/* Of one call, however many lists it turns out to be. */
 static rp_status launch_lists(hal_device *base, const hal_launch *l, rp_error *err) {
-    bool digesting = base->digesting;
-    base->digesting = false;
-    rp_status st = hal_capturing(base) ? note_lists(base, l, err) : run_lists(base, l, err);
-    base->digesting = digesting;
-    return st;
+    return hal_capturing(base) ? note_lists(base, l, err) : run_lists(base, l, err);
 }
 
 static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
