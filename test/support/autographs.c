@@ -152,12 +152,20 @@ rp_function *function_with(const bench *b, rp_function_options o) {
     return f;
 }
 
-rp_function *function_of(const bench *b, const char *name, rp_function_fn fn, void *user) {
+rp_function *function_giving(const bench *b, const char *name, rp_function_fn fn, void *user,
+                             rp_output_policy p, uint32_t ring) {
     rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
     o.name = name;
     o.fn = fn;
     o.user = user;
+    o.output = p;
+    o.ring = p == RP_OUTPUT_RING ? ring : 0;
     return function_with(b, o);
+}
+
+rp_function *function_of(const bench *b, const char *name, rp_function_fn fn, void *user) {
+    const rp_function_options usual = RP_FUNCTION_OPTIONS_INIT;
+    return function_giving(b, name, fn, user, usual.output, 0);
 }
 
 rp_value floats(float *x, int64_t n) {

@@ -36,6 +36,9 @@ rp_status affine_call(void *user, rp_call *call, const rp_value *args, rp_value 
                       rp_error *err);
 
 rp_function *function_of(const bench *b, const char *name, rp_function_fn fn, void *user);
+/* ring: places, of RP_OUTPUT_RING alone. */
+rp_function *function_giving(const bench *b, const char *name, rp_function_fn fn, void *user,
+                             rp_output_policy p, uint32_t ring);
 rp_function *function_with(const bench *b, rp_function_options o);
 
 /* A tensor over these values. */

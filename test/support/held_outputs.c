@@ -26,12 +26,7 @@ static rp_status copies_two(void *user, rp_call *call, const rp_value *args, rp_
 }
 
 static rp_function *copying_two(const bench *b, rp_output_policy p) {
-    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-    o.name = "two";
-    o.fn = copies_two;
-    o.output = p;
-    o.ring = p == RP_OUTPUT_RING ? 2 : 0;
-    return function_with(b, o);
+    return function_giving(b, "two", copies_two, NULL, p, 2);
 }
 
 /* With value and -value in front. */

@@ -111,13 +111,7 @@ static rp_status gives(void *user, rp_call *call, const rp_value *args, rp_value
 }
 
 static rp_function *giving(giver *u, rp_output_policy p) {
-    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-    o.name = "gives";
-    o.fn = gives;
-    o.user = u;
-    o.output = p;
-    o.ring = p == RP_OUTPUT_RING ? 2 : 0;
-    return function_with(&u->b, o);
+    return function_giving(&u->b, "gives", gives, u, p, 2);
 }
 
 static void expect_ran(const rp_output *o, rp_ran ran) {

@@ -38,15 +38,9 @@ typedef struct rows_case {
 } rows_case;
 
 static void case_open(rows_case *c, rp_growth growth, rp_output_policy p, rp_function_fn fn) {
-    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
     bench_open(&c->b, device, growth);
     affine_open(&c->m, c->b.device, COLUMNS, 2, 1);
-    o.name = "rows";
-    o.fn = fn;
-    o.user = &c->m;
-    o.output = p;
-    o.ring = p == RP_OUTPUT_RING ? 3 : 0;
-    c->f = function_with(&c->b, o);
+    c->f = function_giving(&c->b, "rows", fn, &c->m, p, 3);
 }
 
 static void case_close(rows_case *c) {

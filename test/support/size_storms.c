@@ -25,16 +25,10 @@ typedef struct sizes {
 } sizes;
 
 static void sizes_open(sizes *s, rp_autograph_options o, rp_output_policy p) {
-    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
     *s = (sizes){.seed = 7};
     bench_open_with(&s->b, device, &o);
     affine_open(&s->m, s->b.device, 0, 2, 1);
-    fo.name = "storm";
-    fo.fn = affine_call;
-    fo.user = &s->m;
-    fo.output = p;
-    fo.ring = p == RP_OUTPUT_RING ? 3 : 0;
-    s->f = function_with(&s->b, fo);
+    s->f = function_giving(&s->b, "storm", affine_call, &s->m, p, 3);
 }
 
 static void sizes_close(sizes *s) {
@@ -222,17 +216,13 @@ static void bytes_with_outputs_away(uint64_t max_bytes, bool ring) {
     static float x[N];
     const rp_value in[] = {floats(x, ring ? N : 2), floats(x, 2)}, one = floats(x, N);
     rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
-    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
     rp_output *away[AWAY];
     bench b;
     o.max_bytes = max_bytes;
     bench_open_with(&b, device, &o);
     rp_function *f = function_of(&b, "f", copies_all, NULL);
-    fo.name = "g";
-    fo.fn = copies_all;
-    fo.output = ring ? RP_OUTPUT_RING : RP_OUTPUT_COPY;
-    fo.ring = ring ? AWAY : 0;
-    rp_function *g = function_with(&b, fo);
+    rp_function *g =
+        function_giving(&b, "g", copies_all, NULL, ring ? RP_OUTPUT_RING : RP_OUTPUT_COPY, AWAY);
     rp_output_free(run_items(f, &one, 1));
     rp_output_free(run_items(g, in, ring ? 1 : 2));
     for (int i = 0; i < AWAY; i++) away[i] = run_items(f, &one, 1);

@@ -92,13 +92,7 @@ static void ends_of_copies_move(void **state) {
         user_open(&u);
         for (int i = 0; i < 2; i++)
             CHECK_OK(rp_device_alloc(u.b.device, N * sizeof(float), &at[i], &err), &err);
-        rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-        o.name = "f";
-        o.fn = plain;
-        o.user = &u;
-        o.output = (rp_output_policy)policy;
-        o.ring = policy == RP_OUTPUT_RING ? 2 : 0;
-        rp_function *f = function_with(&u.b, o);
+        rp_function *f = function_giving(&u.b, "f", plain, &u, (rp_output_policy)policy, 2);
         rp_output *held = NULL;
         float before = 0;
         for (int i = 0; i < 12; i++) {
@@ -308,13 +302,7 @@ static void memory_of_another_output_is_in_no_graph(void **state) {
         user u;
         float x = 1;
         user_open(&u);
-        rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-        o.name = "f";
-        o.fn = plain;
-        o.user = &u;
-        o.output = (rp_output_policy)policy;
-        o.ring = policy == RP_OUTPUT_RING ? 2 : 0;
-        rp_function *f = function_with(&u.b, o);
+        rp_function *f = function_giving(&u.b, "f", plain, &u, (rp_output_policy)policy, 2);
         rp_value in = floats(&x, 1), none = rp_value_none();
         rp_output_free(run_items(f, &in, 1));
         rp_output *held = run_items(f, &in, 1);
@@ -680,17 +668,12 @@ static void bytes_stay_within_a_budget(void **state) {
         uint32_t seed = 3;
         user u;
         rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
-        rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
         o.max_bytes = MOST;
         memset(&u, 0, sizeof u);
         bench_open_with(&u.b, device, &o);
         affine_open(&u.m, u.b.device, 0, 3, 1);
-        fo.name = "storm";
-        fo.fn = affine_call;
-        fo.user = &u.m;
-        fo.output = (rp_output_policy)(k / 2 % 3);
-        fo.ring = fo.output == RP_OUTPUT_RING ? 64 : 0;
-        rp_function *f = function_with(&u.b, fo);
+        rp_function *f =
+            function_giving(&u.b, "storm", affine_call, &u.m, (rp_output_policy)(k / 2 % 3), 64);
         for (int i = 0; i < CALLS; i++) {
             seed = seed * 1664525u + 1013904223u;
             int64_t n = 1 + (seed >> 8) % SIZES;

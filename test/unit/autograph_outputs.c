@@ -12,13 +12,7 @@ static float first_of(rp_output *o) {
 /* --- policies of outputs --------------------------------------------------------------------------- */
 
 static rp_function *with_policy(const bench *b, affine *m, rp_output_policy p, uint32_t ring) {
-    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-    o.name = "f";
-    o.fn = affine_call;
-    o.user = m;
-    o.output = p;
-    o.ring = ring;
-    return function_with(b, o);
+    return function_giving(b, "f", affine_call, m, p, ring);
 }
 
 static rp_output *run_one(rp_function *f, float x) {

@@ -16,13 +16,7 @@ static uint32_t random_next(uint32_t *seed) {
 }
 
 static rp_function *function_by(const bench *b, affine *m, rp_output_policy p) {
-    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-    o.name = "storm";
-    o.fn = affine_call;
-    o.user = m;
-    o.output = p;
-    o.ring = p == RP_OUTPUT_RING ? 3 : 0;
-    return function_with(b, o);
+    return function_giving(b, "storm", affine_call, m, p, 3);
 }
 
 /* Sizes of 1 to 512: no more captures than sizes, none any more at the end, memory as much as the largest needs. */
@@ -119,16 +113,11 @@ static void bytes_stay_within_a_budget(void **state) {
         bench b;
         affine m;
         rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
-        rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
         o.max_bytes = BYTES;
         bench_open_with(&b, *state, &o);
         affine_open(&m, b.device, 0, 2, 1);
-        fo.name = "storm";
-        fo.fn = affine_call;
-        fo.user = &m;
-        fo.output = (rp_output_policy)(k / 2);
-        fo.ring = fo.output == RP_OUTPUT_RING ? 64 : 0;
-        rp_function *f = function_with(&b, fo);
+        const rp_output_policy policy = (rp_output_policy)(k / 2);
+        rp_function *f = function_giving(&b, "storm", affine_call, &m, policy, 64);
         for (int i = 0; i < STORM; i++) {
             int64_t n = 1 + random_next(&seed) % MOST;
             x[n - 1] = (float)i;
@@ -137,7 +126,7 @@ static void bytes_stay_within_a_budget(void **state) {
             rp_output *y = run_items(f, &in, 1);
             assert_true(values_of(y)[n - 1] == 2 * (float)i + 1);
             assert_true(bench_info(&b).bytes <= BYTES);
-            if (fo.output != RP_OUTPUT_BORROWED && held[i % HELD])
+            if (policy != RP_OUTPUT_BORROWED && held[i % HELD])
                 assert_true(values_of(held[i % HELD])[0] == want[i % HELD]);
             rp_output_free(held[i % HELD]);
             held[i % HELD] = y;
