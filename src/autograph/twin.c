@@ -103,8 +103,9 @@ rp_status autograph_runs_alike(const autograph_run runs[2], rp_error *err) {
     twins t = {0};
     uint32_t i = 0, n = least(a->n, b->n);
     if (a->failed || b->failed) return rp_fail(err, RP_NOMEM, "calls of two runs");
-    RP_TRY(find(runs, &t, err));
-    while (i < n && same_step(&t, &a->v[i], &b->v[i])) i++;
+    rp_status st = find(runs, &t, err);
+    while (st == RP_OK && i < n && same_step(&t, &a->v[i], &b->v[i])) i++;
     base_free(t.v);
+    RP_TRY(st);
     return i == a->n && i == b->n ? RP_OK : tell(a, b, i, err);
 }

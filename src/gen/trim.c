@@ -62,11 +62,10 @@ static bool starts_struct(base_str s, size_t at) {
     return starts(s, at, "struct ") && memchr(s.ptr + at, '{', line_end(s, at) - at);
 }
 
-/* Where the function or struct that begins here has its name, behind what its template takes; 0: here begins none. */
-static size_t definition(base_str s, size_t at) {
-    size_t from = starts(s, at, "template <") ? line_end(s, at) : at;
-    if (from == s.len || (!starts_function(s, from) && !starts_struct(s, from))) return 0;
-    return from + 1;
+/* own: where the function or struct that begins here does so behind what its template takes. */
+static bool starts_definition(base_str s, size_t at, size_t *own) {
+    *own = starts(s, at, "template <") ? line_end(s, at) : at;
+    return *own < s.len && (starts_function(s, *own) || starts_struct(s, *own));
 }
 
 /* A line after which nothing is left open. */
@@ -141,17 +140,17 @@ static rp_status add_definition(trimmer *t, base_str text, base_str name) {
 static rp_status cut(trimmer *t, base_str head) {
     size_t from = 0, at = 0;
     while (at < head.len) {
-        const size_t own = definition(head, at);
-        if (own == 0 && !starts(head, at, "/*")) {
+        size_t own;
+        const bool defines = starts_definition(head, at, &own);
+        if (!defines && !starts(head, at, "/*")) {
             at = line_end(head, at);
             continue;
         }
         add_text(t, head, from, at);
         from = at;
-        at = own ? definition_end(head, own - 1) : comment_end(head, at);
-        if (own)
-            RP_TRY(
-                add_definition(t, (base_str){head.ptr + from, at - from}, name_at(head, own - 1)));
+        at = defines ? definition_end(head, own) : comment_end(head, at);
+        if (defines)
+            RP_TRY(add_definition(t, (base_str){head.ptr + from, at - from}, name_at(head, own)));
         from = at;
     }
     add_text(t, head, from, at);

@@ -97,6 +97,9 @@ void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t
         name, n->k, threads, gain, x, n->k, (double)(float)n->scale, (double)(float)n->eps);
 }
 
+/* Shared memory of rk_norm: the squares of a row, how much further apart its 16 lanes are at most, what is read behind the last,
+ * the sum and where it is aligned. */
 int64_t lower_norm_bytes(const lower_norm *n) {
-    return n->k * 4 + 640;
+    enum { APART = 16 * 7 * 4, BEHIND = 2 * 4 * 16, SUM = 64 };
+    return n->k * 4 + APART + BEHIND + SUM;
 }
