@@ -11,11 +11,11 @@ enum { ROWS = 3, COLUMNS = 8 };
 static int calls;
 
 /* Running sum along each row: something that no built-in op does. args: x, then the result. */
-static rp_status cumsum(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status cumsum(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     const float *x = args[0].data;
     float *y = args[n_args - 1].data;
     int64_t rows = args[0].dim[0], columns = args[0].dim[1];
-    (void)user, (void)err;
+    (void)call, (void)err;
     for (int64_t r = 0; r < rows; r++) {
         float sum = 0.0f;
         for (int64_t i = 0; i < columns; i++) y[r * columns + i] = sum += x[r * columns + i];

@@ -56,7 +56,8 @@ typedef enum rp_attr_kind {
     RP_ATTR_DIM,    /* dim[0] */
     RP_ATTR_DIMS,   /* dim, n of them */
     RP_ATTR_TYPES,  /* those of the results, which their nodes have */
-    RP_ATTR_GRAPH   /* rp_node_graph */
+    RP_ATTR_GRAPH,  /* rp_node_graph */
+    RP_ATTR_VALUES  /* values, n of them: attributes of a custom op, by name */
 } rp_attr_kind;
 typedef struct rp_attr {
     size_t size;     /* sizeof(rp_attr), set by the caller; may be an older, smaller one */
@@ -69,13 +70,10 @@ typedef struct rp_attr {
     rp_dtype dtype;
     const int64_t *ints;
     rp_dim dim[RP_MAX_RANK];
+    const rp_op_attr *values;
 } rp_attr;
-#define RP_ATTR_INIT                                                             \
-    {                                                                            \
-        sizeof(rp_attr), NULL, RP_ATTR_INT, 0, 0, 0, NULL, RP_DTYPE_F32, NULL, { \
-            { NULL, 0 }                                                          \
-        }                                                                        \
-    }
+#define RP_ATTR_INIT \
+    { sizeof(rp_attr), NULL, RP_ATTR_INT, 0, 0, 0, NULL, RP_DTYPE_F32, NULL, {{NULL, 0}}, NULL }
 /* Attribute i of n_attrs, in the order of their keys. RP_INVALID behind the last. */
 RP_API rp_status rp_node_attr_at(const rp_graph *g, uint32_t node, uint32_t i, rp_attr *out,
                                  rp_error *err) RP_MUST_USE;

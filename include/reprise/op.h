@@ -18,10 +18,51 @@ typedef struct rp_buffer {
     void *data;
 } rp_buffer;
 
-/* Runs the op on host memory. args: operands in order, then the results. Must not keep the pointers. A failure writes why into
+typedef enum rp_op_attr_kind {
+    RP_OP_I64,     /* i */
+    RP_OP_F64,     /* f */
+    RP_OP_STRING,  /* s */
+    RP_OP_I64S,    /* is, n of them */
+    RP_OP_F64S,    /* fs */
+    RP_OP_STRINGS, /* ss */
+    RP_OP_KIND_COUNT_
+} rp_op_attr_kind;
+#define RP_MAX_OP_ATTRS 16
+#define RP_MAX_OP_LIST 256   /* entries of a list */
+#define RP_MAX_OP_STRING 255 /* bytes of a string */
+
+/* An attribute of an op's schema, with its default; or of a call, with its value. Borrowed: of a call until it returns. */
+typedef struct rp_op_attr {
+    const char *name; /* letters, digits and _ */
+    rp_op_attr_kind kind;
+    bool required; /* of a schema: it has no default */
+    uint32_t n;    /* length of a list */
+    int64_t i;
+    double f;
+    const char *s;
+    const int64_t *is;
+    const double *fs;
+    const char *const *ss;
+} rp_op_attr;
+
+/* What a call of an op is beside its tensors. */
+typedef struct rp_op_call {
+    size_t size;      /* sizeof(rp_op_call) as the library knows it; it grows at the end */
+    const char *name; /* of the op */
+    void *user;       /* of its description */
+    const rp_op_attr
+        *attrs; /* all of the schema, by name, with defaults where the call gave nothing */
+    uint32_t n_attrs;
+    uint32_t n_in, n_results;
+} rp_op_call;
+/* The attribute of that name; NULL where the schema has none. */
+RP_API const rp_op_attr *rp_op_call_attr(const rp_op_call *call, const char *name);
+
+/* Runs the op on host memory. args: call->n_in operands in order, then the results. Must not keep the pointers. A failure writes why into
  * err->text (err is never NULL); the call that ran the graph gives both on. Within one call
  * of a graph it runs on one thread at a time; calls of a compiled graph that run at once (rp_compiled_run) are in it at once. */
-typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
+typedef rp_status (*rp_op_fn)(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                              rp_error *err);
 
 /* Of tensor.h. */
 struct rp_tensor;
@@ -40,13 +81,16 @@ typedef struct rp_op_desc {
     uint32_t n_results; /* 0: one; up to 8, where result_like is -1 */
     /* (optional) Types of the results, by those of the operands, whose sizes may be symbols (rp_tensor_dim, rp_dim_mul, ...); calls give none then. Where
      * result_like is -1. A failure writes why into err->text (err is never NULL) and is that of the trace. Any thread. */
-    rp_status (*shape)(void *user, const struct rp_tensor *in, uint32_t n_in,
+    rp_status (*shape)(const rp_op_call *call, const struct rp_tensor *in, uint32_t n_in,
                        struct rp_tensor_type *out, uint32_t n_out, rp_error *err);
     /* (optional) The op as others: out[i] of the types that the op has. Where the setting custom_ops does not keep its own implementation,
      * which is so from level 2 on unless it says otherwise, and where there is none for the device, these take its place, before the graph is split.
      * Only of an op that mutates nothing. Any thread. */
-    void (*lower)(void *user, const struct rp_tensor *in, uint32_t n_in, struct rp_tensor *out,
-                  uint32_t n_out);
+    void (*lower)(const rp_op_call *call, const struct rp_tensor *in, uint32_t n_in,
+                  struct rp_tensor *out, uint32_t n_out);
+    /* Schema: names, kinds and defaults of what calls may give (rp_custom_call). Borrowed as long as the process lives. */
+    const rp_op_attr *attrs;
+    uint32_t n_attrs;
 } rp_op_desc;
 
 /* Copies desc. RP_INVALID when the name has no namespace or is taken. Thread-safe. */

@@ -266,6 +266,17 @@ typedef struct rp_tensor_type {
 } rp_tensor_type;
 RP_API void rp_custom_results(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
                               const rp_tensor_type *types, uint32_t n_out, rp_tensor *out);
+/* A call with attributes (rp_op_desc.attrs), in any order; those that are left out have their defaults. */
+typedef struct rp_custom_args {
+    size_t size; /* sizeof(rp_custom_args); may be an older, smaller one */
+    const char *name;
+    const rp_tensor *args;
+    uint32_t n;
+    const struct rp_op_attr *attrs;
+    uint32_t n_attrs;
+    const rp_tensor_type *types; /* n_out of them, where the op asks calls for types; else NULL */
+} rp_custom_args;
+RP_API void rp_custom_call(rp_graph *g, const rp_custom_args *call, rp_tensor *out, uint32_t n_out);
 
 typedef enum rp_numerics { RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_FAST } rp_numerics;
 /* Before the first op. New graphs are RP_NUMERICS_EXACT. */
@@ -309,6 +320,9 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_custom_results(g, name, args, n, types, n_out, out) \
     ((rp_custom_results)(g, name, args, n, types, n_out, out), \
      (void)rp_at((out)[0], "rp_custom_results", __FILE__, __LINE__))
+#define rp_custom_call(g, call, out, n_out) \
+    ((rp_custom_call)(g, call, out, n_out), \
+     (void)rp_at((out)[0], "rp_custom_call", __FILE__, __LINE__))
 #define rp_tensor_dim(x, axis) RP_DIM_AT((rp_tensor_dim)(x, axis))
 #define rp_input(...) RP_AT("rp_input", (rp_input)(__VA_ARGS__))
 #define rp_mutable_input(...) RP_AT("rp_mutable_input", (rp_mutable_input)(__VA_ARGS__))

@@ -77,11 +77,12 @@ rp_status rp_graph_node(const rp_graph *g, uint32_t node, rp_node *out, rp_error
 /* --- attributes ---------------------------------------------------------------------------------- */
 
 static const rp_attr_kind kinds[] = {
-    [IR_ATTR_TYPE_INT] = RP_ATTR_INT,     [IR_ATTR_TYPE_INTS] = RP_ATTR_INTS,
-    [IR_ATTR_TYPE_FLOAT] = RP_ATTR_FLOAT, [IR_ATTR_TYPE_BOOL] = RP_ATTR_BOOL,
-    [IR_ATTR_TYPE_STR] = RP_ATTR_STRING,  [IR_ATTR_TYPE_DTYPE] = RP_ATTR_DTYPE,
-    [IR_ATTR_TYPE_DIM] = RP_ATTR_DIM,     [IR_ATTR_TYPE_DIMS] = RP_ATTR_DIMS,
-    [IR_ATTR_TYPE_TYPES] = RP_ATTR_TYPES, [IR_ATTR_TYPE_GRAPH] = RP_ATTR_GRAPH};
+    [IR_ATTR_TYPE_INT] = RP_ATTR_INT,      [IR_ATTR_TYPE_INTS] = RP_ATTR_INTS,
+    [IR_ATTR_TYPE_FLOAT] = RP_ATTR_FLOAT,  [IR_ATTR_TYPE_BOOL] = RP_ATTR_BOOL,
+    [IR_ATTR_TYPE_STR] = RP_ATTR_STRING,   [IR_ATTR_TYPE_DTYPE] = RP_ATTR_DTYPE,
+    [IR_ATTR_TYPE_DIM] = RP_ATTR_DIM,      [IR_ATTR_TYPE_DIMS] = RP_ATTR_DIMS,
+    [IR_ATTR_TYPE_TYPES] = RP_ATTR_TYPES,  [IR_ATTR_TYPE_GRAPH] = RP_ATTR_GRAPH,
+    [IR_ATTR_TYPE_VALUES] = RP_ATTR_VALUES};
 
 static rp_attr public_attr(const rp_graph *g, const ir_attr *a) {
     rp_attr own = {.size = sizeof own,
@@ -99,6 +100,7 @@ static rp_attr public_attr(const rp_graph *g, const ir_attr *a) {
     case RP_ATTR_DIMS:
         for (uint32_t d = 0; d < a->n; d++) own.dim[d] = public_dim(g, a->u.dims[d]);
         break;
+    case RP_ATTR_VALUES: own.values = a->u.values; break;
     case RP_ATTR_TYPES:
     case RP_ATTR_GRAPH: break;
     }

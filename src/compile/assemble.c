@@ -324,8 +324,9 @@ _Static_assert(PLAN_MAX_CUSTOM_ARGS == 64 + IR_MAX_RESULTS, "operands and result
 static rp_status custom_operands(assembler *a, const ir_dims *dims, const lower_launch *from,
                                  plan_launch *to) {
     to->custom = to->name;
+    to->attrs = base_arena_str(a->p->arena, from->attrs);
     to->operands = base_arena_array(a->p->arena, from->n_args + 1u, sizeof *to->operands);
-    if (!to->operands) return rp_fail(a->err, RP_NOMEM, "custom op");
+    if (!to->operands || !to->attrs) return rp_fail(a->err, RP_NOMEM, "custom op");
     for (uint32_t i = 0; i < from->n_args; i++) {
         const ir_type *x = &from->operands[i];
         plan_leaf *o = &to->operands[i];

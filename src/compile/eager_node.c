@@ -313,12 +313,14 @@ static rp_status custom_node(eager *e, ir_ref r) {
     uint32_t n_args = n->n_in + 1 + n->n_more;
     lower_ref *args = base_arena_array(o->arena, n_args, sizeof *args);
     name = base_arena_str(o->arena, name);
-    if (!args || !name) return rp_fail(e->err, RP_NOMEM, "custom op");
+    const char *attrs = lower_custom_attrs(n, o->arena);
+    if (!args || !name || !attrs) return rp_fail(e->err, RP_NOMEM, "custom op");
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
     RP_TRY(results(e, r, &args[n->n_in]));
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
-    *l = (lower_launch){.name = name, .custom = name, .grain = 1, .args = args, .n_args = n_args};
+    *l = (lower_launch){
+        .name = name, .custom = name, .attrs = attrs, .grain = 1, .args = args, .n_args = n_args};
     RP_TRY(lower_operand_types(e->g, r, o, &l->operands, e->err));
     l->rows = l->items = ir_dim_const(o->dims, 1);
     return RP_OK;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "ir/custom.h"
 #include "ir/eval.h"
 #include "ir/node.h"
+#include "ir/op_attrs.h"
 
 static const struct {
     const char *name;
@@ -95,7 +97,8 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
         if (a->u.graph && ir_graph_is_finished(a->u.graph)) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is not a finished graph", op, key);
     case IR_ATTR_TYPE_INT:
-    case IR_ATTR_TYPE_FLOAT: break;
+    case IR_ATTR_TYPE_FLOAT:
+    case IR_ATTR_TYPE_VALUES: break;
     }
     return RP_OK;
 }
@@ -191,15 +194,29 @@ static void set_loop_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
         set_default(a, n_a, mask, (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = x->dim[0]});
 }
 
+/* A custom op whose schema names nothing has no list. One that is not registered fails later, by its shape rule. */
+static rp_status complete_values(ir_attr *a, uint32_t *n_a, rp_op_attr *room, rp_error *err) {
+    const ir_attr *name = find(a, *n_a, IR_ATTR_NAME);
+    ir_attr *given = find(a, *n_a, IR_ATTR_ATTRS);
+    const rp_op_desc *d = name ? ir_custom_find(name->u.s) : NULL;
+    if (!d) return RP_OK;
+    RP_TRY(
+        ir_op_attrs_complete(d, given ? given->u.values : NULL, given ? given->n : 0, room, err));
+    if (given) memmove(given, given + 1, (size_t)(&a[--*n_a] - given) * sizeof *a);
+    if (d->n_attrs > 0)
+        insert(a, n_a, (ir_attr){.key = IR_ATTR_ATTRS, .n = d->n_attrs, .u.values = room});
+    return RP_OK;
+}
+
 /* a, *n_a: the attributes of node n so far. */
 static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a,
-                              int64_t *room, rp_error *err) {
+                              ir_attr_room *room, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
     ir_attr *axis = find(a, *n_a, IR_ATTR_AXIS);
     ir_attr *axes = find(a, *n_a, IR_ATTR_AXES);
     axis_space space = {g, n, find(a, *n_a, IR_ATTR_SHAPE), find(a, *n_a, IR_ATTR_DTYPE)};
     if (axis) RP_TRY(front_axis(&space, &axis->u.i, err));
-    if (axes) RP_TRY(front_axes(&space, axes, room, err));
+    if (axes) RP_TRY(front_axes(&space, axes, room->axes, err));
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_DESCENDING, .u.i = 0});
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
@@ -211,6 +228,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
                     (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, n->in[0])->shape.dim[x]});
     }
     if (n->op == IR_update) drop_offsets(g, n, a, n_a);
+    if (n->op == IR_custom) RP_TRY(complete_values(a, n_a, room->values, err));
     set_loop_defaults(g, n, a, n_a);
     const ir_attr *hd = find(a, *n_a, IR_ATTR_HEAD_DIM);
     if (n->op == IR_attention && hd && hd->u.i > 0) {
@@ -225,7 +243,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
 
 static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
-    /* types only where the op asks for them; no offsets: all of it */
+    /* attrs and types only where the op asks for them; no offsets: all of it */
     if (n->op == IR_custom || n->op == IR_update) return RP_OK;
     for (unsigned k = 0; k < IR_ATTR_COUNT_; k++)
         if ((info->attr_mask >> k & 1) && !find(a, n_a, (ir_attr_key)k))
@@ -235,7 +253,7 @@ static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_e
 }
 
 rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, uint32_t *n_out,
-                             int64_t axes[IR_MAX_RANK], rp_error *err) {
+                             ir_attr_room *room, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
     *n_out = 0;
     if (info->attr_mask == 0 && n->n_attrs == 0) return RP_OK;
@@ -251,7 +269,7 @@ rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, 
         if (table[a.key].type == IR_ATTR_TYPE_FLOAT && a.u.f != a.u.f) a.u.f = (double)NAN;
         insert(out, n_out, a);
     }
-    RP_TRY(add_defaults(g, n, out, n_out, axes, err));
+    RP_TRY(add_defaults(g, n, out, n_out, room, err));
     return check_complete(n, out, *n_out, err);
 }
 
@@ -290,6 +308,8 @@ static bool value_equal(const ir_attr *a, const ir_attr *b) {
     case IR_ATTR_TYPE_DIM: return a->u.dim == b->u.dim;
     case IR_ATTR_TYPE_TYPES: return types_equal(a, b);
     case IR_ATTR_TYPE_GRAPH: return graphs_equal(a->u.graph, b->u.graph);
+    case IR_ATTR_TYPE_VALUES:
+        return a->n == b->n && ir_op_attrs_equal(a->u.values, b->u.values, a->n);
     case IR_ATTR_TYPE_INT:
     case IR_ATTR_TYPE_BOOL:
     case IR_ATTR_TYPE_DTYPE: break;
@@ -340,6 +360,7 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
             for (uint32_t j = 0; j < a[i].n; j++) h = mix_type(h, &a[i].u.types[j]);
             break;
         case IR_ATTR_TYPE_GRAPH: h = mix_graph(h, a[i].u.graph); break;
+        case IR_ATTR_TYPE_VALUES: h = ir_op_attrs_hash(h, a[i].u.values, a[i].n); break;
         case IR_ATTR_TYPE_INT:
         case IR_ATTR_TYPE_BOOL:
         case IR_ATTR_TYPE_DTYPE: h = mix(h, (uint64_t)a[i].u.i); break;
@@ -352,6 +373,10 @@ static bool copy_value(base_arena *arena, ir_attr *a) {
     if (table[a->key].type == IR_ATTR_TYPE_STR) {
         a->u.s = base_arena_str(arena, a->u.s);
         return a->u.s != NULL;
+    }
+    if (table[a->key].type == IR_ATTR_TYPE_VALUES && a->n > 0) {
+        a->u.values = ir_op_attrs_copy(arena, a->u.values, a->n);
+        return a->u.values != NULL;
     }
     if (table[a->key].type == IR_ATTR_TYPE_TYPES) {
         ir_type *p = base_arena_array(arena, a->n, sizeof *p);

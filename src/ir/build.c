@@ -131,11 +131,11 @@ static rp_status hold_graphs(ir_graph *g, const ir_node *n, rp_error *err) {
 rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const ir_attr *attrs,
                  uint32_t n_attrs, ir_ref *out, rp_error *err) {
     ir_attr a[IR_MAX_ATTRS];
-    int64_t axes[IR_MAX_RANK];
+    ir_attr_room room;
     ir_node n = {.op = op, .n_in = n_in, .in = in, .n_attrs = n_attrs, .attrs = attrs};
     RP_TRY(check_open(g, err));
     RP_TRY(check_operands(g, op, in, n_in, n_attrs, err));
-    RP_TRY(ir_attrs_normalise(g, &n, a, &n_attrs, axes, err));
+    RP_TRY(ir_attrs_normalise(g, &n, a, &n_attrs, &room, err));
     n.attrs = a;
     n.n_attrs = n_attrs;
     bool merge = ir_node_merges(&n);

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "ir/node.h"
+#include "ir/op_attrs.h"
 
 #define MAX_CUSTOM 256
 #define MAX_CANONICAL (IR_MAX_NAME + 1)
@@ -98,6 +99,7 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
                        "custom op %s: %u results; one that is like an operand has 1, others at "
                        "most %u",
                        d->name, d->n_results, IR_MAX_RESULTS);
+    RP_TRY(ir_op_attrs_check_schema(d, err));
     return check_functions(d, err);
 }
 
@@ -130,9 +132,25 @@ rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
     return st;
 }
 
-rp_status ir_custom_call(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err) {
+rp_op_call ir_custom_call_of(const rp_op_desc *d, const rp_op_attr *attrs, uint32_t n_in) {
+    return (rp_op_call){.size = sizeof(rp_op_call),
+                        .name = d->name,
+                        .user = d->user,
+                        .attrs = attrs,
+                        .n_attrs = d->n_attrs,
+                        .n_in = n_in,
+                        .n_results = ir_custom_results(d)};
+}
+
+rp_op_call ir_custom_call_at(const rp_op_desc *d, const ir_node *n) {
+    const ir_attr *a = ir_attr_get(n, IR_ATTR_ATTRS);
+    return ir_custom_call_of(d, a ? a->u.values : NULL, n->n_in);
+}
+
+rp_status ir_custom_run(const rp_op_desc *d, const rp_op_call *call, rp_buffer *args,
+                        rp_error *err) {
     rp_error own = {0}; /* theirs to fill also where the caller wants none */
-    rp_status st = d->cpu(d->user, args, n, &own);
+    rp_status st = d->cpu(call, args, call->n_in + call->n_results, &own);
     if (st == RP_OK) return st;
     if (!own.text[0])
         return rp_fail(err, st, "custom op %s failed (%s) and gave no reason", d->name,

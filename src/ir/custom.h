@@ -11,11 +11,17 @@ const rp_op_desc *ir_custom_find(const char *name);
 const rp_op_desc *ir_custom_at(uint32_t i);
 /* How many results a call of it has. */
 uint32_t ir_custom_results(const rp_op_desc *d);
+/* What the functions of d are told of a call with these attributes, all of its schema (borrowed). */
+rp_op_call ir_custom_call_of(const rp_op_desc *d, const rp_op_attr *attrs, uint32_t n_in);
+/* Those of a node; n_in operands. */
+rp_op_call ir_custom_call_at(const rp_op_desc *d, const ir_node *n);
 /* Calls d->cpu, which must be there. What it says of a failure is the text, or else its name and status. */
-rp_status ir_custom_call(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err);
+rp_status ir_custom_run(const rp_op_desc *d, const rp_op_call *call, rp_buffer *args,
+                        rp_error *err);
 /* The same, checked: results are written in full and nothing around them is, operands that are not mutated stay. RP_INVALID says which
  * is not so. What looks as if it was left out is written a second time to be sure. */
-rp_status ir_custom_call_checked(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err);
+rp_status ir_custom_run_checked(const rp_op_desc *d, const rp_op_call *call, rp_buffer *args,
+                                rp_error *err);
 /* Whether a node is a splitting op under a list of names (splitting_ops). Matches a registered name or
  * an alias ("aiter.unified_attention_with_output", "vllm::unified_attention_with_output",
  * "reprise::attention"; a trailing ".default" is ignored; '.' and '::' are the same separator). Any built-in op

@@ -9,6 +9,7 @@ enum { GUARD = 4096, FILL = 0xa5, OTHER_FILL = 0x5a, MOST_ARGS = 64 + IR_MAX_RES
 
 typedef struct watched {
     const rp_op_desc *d;
+    const rp_op_call *call;
     rp_buffer *args; /* as given */
     uint32_t n, n_in;
     rp_buffer own[MOST_ARGS];  /* results between guards, operands as given */
@@ -95,7 +96,7 @@ static void restore(const watched *w) {
 
 static rp_status call_filled(watched *w, int with, rp_error *err) {
     fill(w, with);
-    RP_TRY(ir_custom_call(w->d, w->own, w->n, err));
+    RP_TRY(ir_custom_run(w->d, w->call, w->own, err));
     RP_TRY(check_guards(w, with, err));
     return check_operands(w, err);
 }
@@ -126,10 +127,12 @@ static rp_status watch(watched *w, rp_error *err) {
     return RP_OK;
 }
 
-rp_status ir_custom_call_checked(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err) {
+rp_status ir_custom_run_checked(const rp_op_desc *d, const rp_op_call *call, rp_buffer *args,
+                                rp_error *err) {
+    uint32_t n = call->n_in + call->n_results;
     watched *w = base_alloc(sizeof *w);
     if (!w) return rp_fail(err, RP_NOMEM, "custom op %s", d->name);
-    *w = (watched){.d = d, .args = args, .n = n, .n_in = n - ir_custom_results(d)};
+    *w = (watched){.d = d, .call = call, .args = args, .n = n, .n_in = call->n_in};
     rp_status st = watch(w, err);
     for (uint32_t i = 0; i < n; i++) base_free(w->block[i]);
     base_free(w);

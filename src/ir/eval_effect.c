@@ -204,7 +204,8 @@ static rp_status eval_custom(eval_state *s, ir_ref r) {
     RP_TRY_OUT(fill_buffer(s, n->dtype, s->value[r], &results[0]));
     for (uint32_t i = 0; i < n->n_more; i++)
         RP_TRY_OUT(fill_buffer(s, n->more[i].dtype, &s->more[r][i], &results[i + 1]));
-    RP_TRY_OUT(ir_custom_call_checked(d, args, n->n_in + 1 + n->n_more, s->err));
+    rp_op_call call = ir_custom_call_at(d, n);
+    RP_TRY_OUT(ir_custom_run_checked(d, &call, args, s->err));
     for (uint32_t i = 0; i < n->n_in; i++)
         if (d->mutates >> i & 1) RP_TRY_OUT(keep_written(s, n, i, &args[i]));
     unpack_value(n->dtype, results[0].data, s->value[r]);

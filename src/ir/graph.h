@@ -51,6 +51,7 @@ typedef enum ir_op {
 
 /* Attribute keys; printed in this (alphabetical) order. */
 #define IR_ATTR_LIST(X)               \
+    X(ATTRS, "attrs", VALUES)         \
     X(AXES, "axes", INTS)             \
     X(AXIS, "axis", INT)              \
     X(BODY, "body", GRAPH)            \
@@ -97,7 +98,8 @@ typedef enum ir_attr_type {
     IR_ATTR_TYPE_DIM,
     IR_ATTR_TYPE_DIMS,
     IR_ATTR_TYPE_TYPES,
-    IR_ATTR_TYPE_GRAPH
+    IR_ATTR_TYPE_GRAPH,
+    IR_ATTR_TYPE_VALUES
 } ir_attr_type;
 
 typedef struct ir_shape {
@@ -113,7 +115,7 @@ typedef struct ir_type {
 struct ir_graph;
 typedef struct ir_attr {
     ir_attr_key key;
-    uint32_t n; /* length of ints / dims / types */
+    uint32_t n; /* length of ints / dims / types / values */
     union {
         int64_t i; /* INT, BOOL, DTYPE */
         double f;
@@ -122,7 +124,8 @@ typedef struct ir_attr {
         ir_dim dim;
         const ir_dim *dims;
         const ir_type *types;
-        const struct ir_graph *graph; /* finished; the node holds a share of it */
+        const struct ir_graph *graph;    /* finished; the node holds a share of it */
+        const struct rp_op_attr *values; /* of a custom op: all that its schema names, by name */
     } u;
 } ir_attr;
 

@@ -3,15 +3,21 @@
 #define IR_NODE_H
 
 #include "ir/graph.h"
+#include "reprise/op.h"
 
 #define IR_MAX_NODES (1u << 20)
 #define IR_MAX_NAME 255u
 
+/* What canonical attributes have that those that were given have not. */
+typedef struct ir_attr_room {
+    int64_t axes[IR_MAX_RANK];
+    rp_op_attr values[RP_MAX_OP_ATTRS];
+} ir_attr_room;
 /* Sorts, checks, completes with defaults and makes canonical (axes counted from the front, a constant
- * rounded to its dtype) the attributes of n, whose op and operands are set. out has room for
- * IR_MAX_ATTRS; arrays and strings stay the caller's, but those of permute, which go to axes. */
+ * rounded to its dtype, attributes of a custom op all that its schema names) the attributes of n, whose op and operands are set. out has
+ * room for IR_MAX_ATTRS; arrays and strings stay the caller's, but axes of permute and the list of a custom op, which go to room. */
 rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, uint32_t *n_out,
-                             int64_t axes[IR_MAX_RANK], rp_error *err) RP_MUST_USE;
+                             ir_attr_room *room, rp_error *err) RP_MUST_USE;
 bool ir_attrs_equal(const ir_attr *a, const ir_attr *b, uint32_t n);
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n);
 /* Copies arrays and strings to the arena; NULL when memory is exhausted. n > 0. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ir/lex.h"
+#include "ir/op_attrs.h"
 #include "ir/site.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
@@ -272,6 +273,8 @@ static rp_status attr_value(parser *s, attr_room *room, ir_attr *a) {
         RP_TRY(ir_read_expect(&s->in, '['));
         return type_list(s, ']', room->types, &a->n);
     case IR_ATTR_TYPE_GRAPH: return inner_graph(s, a);
+    case IR_ATTR_TYPE_VALUES:
+        return ir_op_attrs_read(&s->in, ir_graph_arena(s->in.g), &a->u.values, &a->n);
     }
     return RP_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/node.h"
+#include "ir/op_attrs.h"
 #include "ir/text.h"
 
 #define TYPE_COLUMN 44
@@ -83,6 +84,7 @@ static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
         base_buf_putc(out, ']');
         break;
     case IR_ATTR_TYPE_GRAPH: print_graph(a->u.graph, out); break;
+    case IR_ATTR_TYPE_VALUES: ir_op_attrs_print(a->u.values, a->n, out); break;
     }
 }
 

@@ -55,7 +55,7 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     const ir_op_info *info = ir_op_table(n->op);
     ir_attr a[IR_MAX_ATTRS];
-    int64_t axes[IR_MAX_RANK];
+    ir_attr_room room;
     uint32_t n_attrs, n_out = 0;
     ir_type out[IR_MAX_RESULTS];
     if ((unsigned)n->op >= IR_OP_COUNT_) return bad(g, r, err, "no such op");
@@ -65,7 +65,7 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     for (uint32_t i = 0; i < n->n_in; i++)
         if (n->in[i] >= r) return bad(g, r, err, "an operand comes after its user");
     if (n->n_attrs > IR_MAX_ATTRS) return bad(g, r, err, "too many attributes");
-    RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, axes, err));
+    RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, &room, err));
     if (n_attrs != n->n_attrs || !ir_attrs_equal(a, n->attrs, n_attrs))
         return bad(g, r, err, "its attributes are not in canonical form");
     RP_TRY(check_graphs(n, err));

@@ -3,6 +3,7 @@
 
 #include "gen/builtin.h"
 #include "ir/custom.h"
+#include "ir/op_attrs.h"
 #include "lower/cuda.h"
 
 rp_status lower_operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
@@ -99,6 +100,16 @@ rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_ty
     return RP_OK;
 }
 
+const char *lower_custom_attrs(const ir_node *n, base_arena *arena) {
+    const ir_attr *a = ir_attr_get(n, IR_ATTR_ATTRS);
+    base_buf text;
+    base_buf_init(&text, 0);
+    ir_op_attrs_print(a ? a->u.values : NULL, a ? a->n : 0, &text);
+    const char *copy = text.failed ? NULL : base_arena_strn(arena, text.data, text.len);
+    base_buf_done(&text);
+    return copy;
+}
+
 static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
@@ -119,6 +130,8 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     L->n_args = n_args;
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);
+    l->attrs = lower_custom_attrs(n, L->arena);
+    if (!l->attrs) return rp_fail(L->err, RP_NOMEM, "custom op");
     RP_TRY(lower_operand_types(L->g, r, L->out, &l->operands, L->err));
     l->rows = l->items = ir_dim_const(L->out->dims, 1);
     l->grain = 1;

@@ -93,6 +93,7 @@ typedef struct lower_launch {
     uint32_t n_args;
     bool attention;
     const char *custom; /* a custom op: called on the host, no function */
+    const char *attrs;  /* of a custom op: their text */
     ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
     const lower_control *control; /* or NULL: no function */
     uint32_t group; /* of the fusion that it is of; UINT32_MAX: of none, it copies an output */
@@ -201,6 +202,8 @@ ir_node lower_result_type(const ir_node *n, uint32_t i);
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
 /* Why lower_bytes gave IR_DIM_BAD. */
 rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err);
+/* The text of a custom op's attributes, in the arena; NULL when memory is exhausted. */
+const char *lower_custom_attrs(const ir_node *n, base_arena *arena);
 /* Types of the operands and the results of custom op r of g. */
 rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) RP_MUST_USE;

@@ -13,8 +13,8 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
         for (uint32_t d = 0; d < l->rank; d++)
             bufs[i].dim[d] = ir_dim_code_eval_ll(&l->dim[d], dim);
     }
-    return c->checked ? ir_custom_call_checked(c->op, bufs, c->launch->n_args, err)
-                      : ir_custom_call(c->op, bufs, c->launch->n_args, err);
+    return c->checked ? ir_custom_run_checked(c->op, &c->call, bufs, err)
+                      : ir_custom_run(c->op, &c->call, bufs, err);
 }
 
 typedef struct bound_range {

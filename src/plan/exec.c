@@ -7,6 +7,7 @@
 #include "gen/gen.h"
 #include "gen/templates.h"
 #include "ir/custom.h"
+#include "ir/op_attrs.h"
 #include "plan/control.h"
 
 /* --- code ------------------------------------------------------------------ */
@@ -106,17 +107,36 @@ static rp_status place_consts(plan_exec *x, rp_error *err) {
     return RP_OK;
 }
 
+/* What launch l calls. A plan of an earlier process may be of another registration: the schema is asked again. */
+static rp_status find_custom(plan_exec *x, const plan_launch *l, plan_custom_call *out,
+                             rp_error *err) {
+    const rp_op_desc *d = ir_custom_find(l->custom);
+    const rp_op_attr *given;
+    uint32_t n;
+    if (!d || !d->cpu)
+        return rp_fail(err, RP_UNSUPPORTED, "custom op %s %s; call rp_op_register before loading",
+                       l->custom, d ? "has no implementation for cpu" : "is not registered");
+    if (l->n_args <= ir_custom_results(d))
+        return rp_fail(err, RP_INVALID, "custom op %s has %u results; the plan has %u arguments",
+                       l->custom, ir_custom_results(d), l->n_args);
+    if (!x->attrs) x->attrs = base_arena_new();
+    rp_op_attr *all = x->attrs ? base_arena_array(x->attrs, RP_MAX_OP_ATTRS, sizeof *all) : NULL;
+    if (!all) return rp_fail(err, RP_NOMEM, "custom ops");
+    RP_TRY(ir_op_attrs_parse(x->attrs, l->attrs, &given, &n, err));
+    RP_TRY(ir_op_attrs_complete(d, given, n, all, err));
+    out->op = d;
+    out->call = ir_custom_call_of(d, all, l->n_args - ir_custom_results(d));
+    return RP_OK;
+}
+
 static rp_status find_customs(plan_exec *x, bool checked, rp_error *err) {
     for (uint32_t i = 0; i < x->p->n_launches; i++) {
         const plan_launch *l = &x->p->launches[i];
         if (!l->custom) continue;
         if (!x->calls) x->calls = base_alloc_array(x->p->n_launches, sizeof *x->calls);
         if (!x->calls) return rp_fail(err, RP_NOMEM, "custom ops");
-        x->calls[i] = (plan_custom_call){ir_custom_find(l->custom), l, checked};
-        if (!x->calls[i].op || !x->calls[i].op->cpu)
-            return rp_fail(err, RP_UNSUPPORTED,
-                           "custom op %s %s; call rp_op_register before loading", l->custom,
-                           x->calls[i].op ? "has no implementation for cpu" : "is not registered");
+        x->calls[i] = (plan_custom_call){.launch = l, .checked = checked};
+        RP_TRY(find_custom(x, l, &x->calls[i], err));
     }
     return RP_OK;
 }
@@ -243,6 +263,7 @@ void plan_exec_free(plan_exec *x) {
     base_free(x->modules);
     base_free(x->functions);
     base_free(x->calls);
+    base_arena_free(x->attrs);
     base_free(x);
 }
 

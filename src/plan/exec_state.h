@@ -8,8 +8,9 @@
 /* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
 typedef struct plan_custom_call {
     const rp_op_desc *op;
+    rp_op_call call;
     const plan_launch *launch;
-    bool checked; /* ir_custom_call_checked */
+    bool checked; /* ir_custom_run_checked */
 } plan_custom_call;
 
 /* Memory of a value without a bound. */
@@ -29,6 +30,7 @@ struct plan_exec {
     size_t own_arena;        /* bytes to release; 0 = the caller's */
     plan_grown *grown;       /* by value; NULL when every one has a bound */
     plan_custom_call *calls; /* by launch; NULL when no launch is a custom op */
+    base_arena *attrs;       /* of calls */
     plan_running **running;  /* by launch: of control launches; NULL when there are none */
     bool lent_arena;
     uint8_t *consts; /* the records, in device memory */

@@ -129,6 +129,7 @@ typedef struct plan_launch {
     uint32_t n_args;
     bool attention;
     const char *custom;  /* registered op called on the host, or NULL */
+    const char *attrs;   /* custom: "{eps=0x1p-3}", all that its schema names */
     plan_leaf *operands; /* custom: types of the args */
     plan_control *control;
 } plan_launch;

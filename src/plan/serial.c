@@ -244,6 +244,7 @@ static void custom(wire *w, plan_launch *l) {
     flag(w, &is_custom);
     if (!is_custom) return;
     text(w, &l->custom);
+    text(w, &l->attrs);
     LIST(w, l->operands, n, LEAF_WIRE);
     if (n != l->n_args) fail(w, RP_CORRUPT, "a custom op has no type for every argument");
     for (uint32_t i = 0; i < n; i++) leaf(w, &l->operands[i]);

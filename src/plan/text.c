@@ -1,5 +1,6 @@
 /* A plan as text for people. Nothing reads it back; no pointers, paths or times. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "plan/layout.h"
 
@@ -97,6 +98,7 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
         print_arg(p, &l->args[k], out);
     }
     base_buf_puts(out, ")");
+    if (l->custom && strcmp(l->attrs, "{}") != 0) base_buf_printf(out, " %s", l->attrs);
     if (l->control) print_control(p, l->control, out);
     if (plan_launch_is_plain(l)) {
         base_buf_puts(out, " items ");

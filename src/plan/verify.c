@@ -230,6 +230,7 @@ static rp_status verify_custom(const plan *p, uint32_t li, rp_error *err) {
     if (l->n_args < 1 || l->n_args > PLAN_MAX_CUSTOM_ARGS || !l->operands)
         return BAD(p, "launch %u: custom op %s takes 1 to %u arguments, not %u", li, l->custom,
                    PLAN_MAX_CUSTOM_ARGS, l->n_args);
+    if (!l->attrs) return BAD(p, "launch %u: %s has no text of attributes", li, l->custom);
     for (uint32_t i = 0; i < l->n_args; i++)
         if (!leaf_ok(p, &l->operands[i]))
             return BAD(p, "launch %u: operand %u of %s is malformed", li, i, l->custom);

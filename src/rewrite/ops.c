@@ -65,7 +65,8 @@ static rp_status lower_call(pass_rebuild *b, ir_ref r, const rp_op_desc *d, ir_r
         return rp_fail(b->err, RP_UNSUPPORTED, "custom op %s: %u operands; at most 64", d->name,
                        n->n_in);
     for (uint32_t i = 0; i < n->n_in; i++) in[i] = (rp_tensor){l->to, b->map[n->in[i]], l->to->id};
-    d->lower(d->user, in, n->n_in, made, n->n_more + 1);
+    rp_op_call call = ir_custom_call_at(d, n);
+    d->lower(&call, in, n->n_in, made, n->n_more + 1);
     RP_TRY(take_results(b, r, d, made));
     ++*l->n;
     *out = made[0].ref;

@@ -27,8 +27,8 @@ static hal_host_fn any_builtin(const char *name) {
     return no_kernel;
 }
 
-static rp_status no_op(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status no_op(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_OK;
 }
 

@@ -56,10 +56,10 @@ static void many_parts_are_joined(void **state) {
 }
 
 /* Element by element, weighted by the operand's number. */
-static rp_status weigh(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status weigh(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     float *y = args[n_args - 1].data;
     int64_t n = args[0].dim[0] * args[0].dim[1];
-    (void)user;
+    (void)call;
     if (n_args != MOST_OPERANDS + 1) return rp_fail(err, RP_INVALID, "%u arguments", n_args);
     for (int64_t k = 0; k < n; k++) {
         y[k] = 0;

@@ -239,8 +239,9 @@ void compiled_device_check_eval(void) {
 
 /* --- refusals ------------------------------------------------------------------------ */
 
-static rp_status do_nothing(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
-    (void)user, (void)args, (void)n_args, (void)err;
+static rp_status do_nothing(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                            rp_error *err) {
+    (void)call, (void)args, (void)n_args, (void)err;
     return RP_OK;
 }
 

@@ -329,9 +329,9 @@ static rp_status build(gen *q) {
 }
 
 /* args: memory, x, result. Memory takes x's values; the result is what it held before. */
-static rp_status store(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status store(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     size_t n = sizeof(float);
-    (void)user, (void)n_args, (void)err;
+    (void)call, (void)n_args, (void)err;
     for (uint32_t i = 0; i < args[0].rank; i++) n *= (size_t)args[0].dim[i];
     if (n) memcpy(args[2].data, args[0].data, n);
     if (n) memcpy(args[0].data, args[1].data, n);

@@ -9,10 +9,11 @@ enum { ROWS = 3, COLUMNS = 4, N = ROWS * COLUMNS };
 static int calls;
 
 /* Rows twice as long: each number, then its double. */
-static rp_status spread_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status spread_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                            rp_error *err) {
     const float *x = args[0].data;
     float *y = args[1].data;
-    (void)user, (void)n_args, (void)err;
+    (void)call, (void)n_args, (void)err;
     calls++;
     for (int64_t i = 0; i < args[0].dim[0] * args[0].dim[1]; i++) {
         y[2 * i] = x[i];
@@ -21,9 +22,9 @@ static rp_status spread_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_err
     return RP_OK;
 }
 
-static rp_status spread_shape(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor_type *out,
-                              uint32_t n_out, rp_error *err) {
-    (void)user, (void)n_out;
+static rp_status spread_shape(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
+                              rp_tensor_type *out, uint32_t n_out, rp_error *err) {
+    (void)call, (void)n_out;
     if (n_in != 1 || rp_tensor_shape(in[0]).rank != 2) {
         (void)snprintf(err->text, sizeof err->text, "one matrix is wanted");
         return RP_INVALID;
@@ -33,17 +34,17 @@ static rp_status spread_shape(void *user, const rp_tensor *in, uint32_t n_in, rp
     return RP_OK;
 }
 
-static void spread_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+static void spread_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                          uint32_t n_out) {
-    (void)user, (void)n_in, (void)n_out;
+    (void)call, (void)n_in, (void)n_out;
     rp_tensor both = rp_stack((rp_tensor[]){in[0], rp_mul_scalar(in[0], 2)}, 2, -1);
     out[0] = rp_flatten(both, 1, 2);
 }
 
 /* Sums and differences, two results. */
-static rp_status pair_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status pair_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     const float *a = args[0].data, *b = args[1].data;
-    (void)user, (void)n_args, (void)err;
+    (void)call, (void)n_args, (void)err;
     calls++;
     for (int i = 0; i < N; i++) {
         ((float *)args[2].data)[i] = a[i] + b[i];
@@ -52,17 +53,17 @@ static rp_status pair_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error
     return RP_OK;
 }
 
-static rp_status pair_shape(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor_type *out,
-                            uint32_t n_out, rp_error *err) {
-    (void)user, (void)n_in, (void)err;
+static rp_status pair_shape(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
+                            rp_tensor_type *out, uint32_t n_out, rp_error *err) {
+    (void)call, (void)n_in, (void)err;
     for (uint32_t i = 0; i < n_out; i++)
         out[i] = (rp_tensor_type){RP_DTYPE_F32, rp_tensor_shape(in[0])};
     return RP_OK;
 }
 
-static void pair_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+static void pair_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                        uint32_t n_out) {
-    (void)user, (void)n_in, (void)n_out;
+    (void)call, (void)n_in, (void)n_out;
     out[0] = rp_add(in[0], in[1]);
     out[1] = rp_sub(in[0], in[1]);
 }
@@ -70,9 +71,9 @@ static void pair_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor
 /* What the op `liar` does: its shape is that of its operand. */
 static enum { HONEST, LONGER, IN_FRONT, SHORTER, SCRIBBLES, SAYS_FILL } lie;
 
-static rp_status liar_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status liar_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     float *x = args[0].data, *y = args[1].data;
-    (void)user, (void)n_args, (void)err;
+    (void)call, (void)n_args, (void)err;
     for (int i = lie == IN_FRONT ? -1 : 0; i < N + (lie == LONGER) - (lie == SHORTER); i++)
         y[i] = i >= 0 && i < N ? x[i] : 0;
     if (lie == SCRIBBLES) x[0] += 1;
@@ -81,24 +82,25 @@ static rp_status liar_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error
 }
 
 /* It counts in its operand; its result is ones, or what nobody has written looks like. */
-static rp_status counts_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status counts_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                            rp_error *err) {
     float *x = args[0].data, *y = args[1].data;
-    (void)user, (void)n_args, (void)err;
+    (void)call, (void)n_args, (void)err;
     x[0] += 1;
     for (int i = 0; i < N; i++) y[i] = 1;
     if (lie == SAYS_FILL) memset(y, 0xa5, N * sizeof *y);
     return RP_OK;
 }
 
-static void wrong_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+static void wrong_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                         uint32_t n_out) {
-    (void)user, (void)n_in, (void)n_out;
+    (void)call, (void)n_in, (void)n_out;
     out[0] = rp_sum(in[0], 0, false);
 }
 
-static void failing_lower(void *user, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
-                          uint32_t n_out) {
-    (void)user, (void)n_in, (void)n_out;
+static void failing_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
+                          rp_tensor *out, uint32_t n_out) {
+    (void)call, (void)n_in, (void)n_out;
     out[0] = rp_sum(in[0], 5, false);
 }
 

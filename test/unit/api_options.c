@@ -152,8 +152,8 @@ static void model_facts(void **state) {
     rp_config_free(cfg);
 }
 
-static rp_status nothing(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status nothing(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_OK;
 }
 

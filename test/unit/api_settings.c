@@ -9,19 +9,19 @@
 #include "reprise/reprise.h"
 #include "support/trees.h"
 
-static rp_status double_it(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+static rp_status double_it(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
     const float *in = args[0].data;
     float *out = args[n - 1].data;
-    (void)user, (void)err;
+    (void)call, (void)err;
     for (int64_t i = 0; i < args[0].dim[0]; i++) out[i] = 2 * in[i];
     return RP_OK;
 }
 
 /* args: x; its absolute values, whether it is negative, and how often that is. */
-static rp_status apart(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+static rp_status apart(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
     const float *in = args[0].data;
     int64_t *count = args[3].data;
-    (void)user;
+    (void)call;
     if (n != 4 || args[2].dtype != RP_DTYPE_BOOL || args[3].rank != 0)
         return rp_fail(err, RP_INTERNAL, "%u arguments", n);
     *count = 0;
@@ -34,13 +34,14 @@ static rp_status apart(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status fail_silently(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status fail_silently(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_IO;
 }
 
-static rp_status fail_with_a_word(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args;
+static rp_status fail_with_a_word(const rp_op_call *call, rp_buffer *args, uint32_t n,
+                                  rp_error *err) {
+    (void)call, (void)args;
     (void)snprintf(err->text, sizeof err->text, "%u tapes are torn", n);
     return RP_IO;
 }

@@ -12,10 +12,10 @@ enum { THREADS = 4, CALLS = 40, K = 48, N = 40, MOST = 8 };
 
 static float w[N * K], bias[2][N], count_state[1];
 
-static rp_status half(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+static rp_status half(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
     const float *x = args[0].data;
     float *y = args[n - 1].data;
-    (void)user, (void)err;
+    (void)call, (void)err;
     for (int64_t i = 0; i < args[0].dim[0] * args[0].dim[1]; i++) y[i] = x[i] / 2;
     return RP_OK;
 }
@@ -160,8 +160,8 @@ static atomic_int inside, most_inside;
 static pthread_barrier_t *meet;
 
 /* Two calls are inside at the same time where meet says so. */
-static rp_status stay(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)err;
+static rp_status stay(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)err;
     int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
     while (now > most && !atomic_compare_exchange_weak(&most_inside, &most, now)) {
     }
@@ -233,11 +233,11 @@ static void calls_with_a_state_take_turns(void **state) {
 static rp_compiled *nested;
 static rp_status nested_st;
 
-static rp_status call_nested(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+static rp_status call_nested(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
     float x[1] = {3}, y[1];
     rp_buffer in = {RP_DTYPE_F32, 1, {1}, x}, out = {RP_DTYPE_F32, 1, {1}, y};
     rp_compiled *again = nested;
-    (void)user, (void)err;
+    (void)call, (void)err;
     nested = NULL;
     if (again) nested_st = rp_compiled_run(again, &in, 1, &out, 1, NULL);
     memcpy(args[n - 1].data, args[0].data, (size_t)args[0].dim[0] * sizeof(float));

@@ -387,11 +387,11 @@ static void step_of_a_cache(void **state) {
     ir_graph_free(g);
 }
 
-static rp_status twice(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status twice(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     const float *x = args[0].data;
     float *y = args[1].data;
     int64_t n = args[0].dim[0] * args[0].dim[1];
-    (void)user;
+    (void)call;
     if (n_args != 2 || args[1].dim[1] != 6) return rp_fail(err, RP_INVALID, "not [rows,6]");
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
     return RP_OK;

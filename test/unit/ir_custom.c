@@ -5,7 +5,8 @@
 #include "ir/custom.h"
 #include "ir/eval.h"
 
-static rp_status scale_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status scale_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                           rp_error *err) {
     const float *x = args[0].data;
     float *y = args[1].data, *out = args[2].data;
     (void)err;
@@ -14,7 +15,7 @@ static rp_status scale_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_erro
     assert_int_equal(args[0].dim[1], 2);
     for (int i = 0; i < 4; i++) {
         y[i] += 100;
-        out[i] = x[i] * *(float *)user;
+        out[i] = x[i] * *(float *)call->user;
     }
     return RP_OK;
 }
@@ -30,9 +31,10 @@ static const rp_op_desc scale = {.size = sizeof scale,
 static const rp_op_desc pure = {.size = sizeof pure, .name = "test::pure", .result_like = -1};
 
 /* x into its sums along both axes; those of rows as integers. */
-static rp_status apart_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status apart_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                           rp_error *err) {
     const float *x = args[0].data;
-    (void)user, (void)err;
+    (void)call, (void)err;
     assert_int_equal(n_args, 3);
     assert_int_equal(args[2].dtype, RP_DTYPE_I32);
     for (int i = 0; i < 2; i++) {

@@ -7,15 +7,15 @@
 enum { N = 4 };
 static const char *no_gpu; /* why there is none, not even an emulated one */
 
-static rp_status halve(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
-    (void)user, (void)n_args, (void)err;
+static rp_status halve(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)n_args, (void)err;
     for (int64_t i = 0; i < args[0].dim[0]; i++)
         ((float *)args[1].data)[i] = ((const float *)args[0].data)[i] / 2;
     return RP_OK;
 }
 
-static rp_status count_up(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
-    (void)user, (void)n_args, (void)err;
+static rp_status count_up(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)n_args, (void)err;
     for (int64_t i = 0; i < args[0].dim[0]; i++) ((float *)args[0].data)[i] += 1;
     for (int64_t i = 0; i < args[0].dim[0]; i++)
         ((float *)args[1].data)[i] = ((const float *)args[0].data)[i] * 10;

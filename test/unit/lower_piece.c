@@ -533,8 +533,8 @@ static void refuses_on_a_gpu(const char *text, const char *why) {
     ir_graph_free(g);
 }
 
-static rp_status own(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status own(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_OK;
 }
 

@@ -66,6 +66,7 @@ static plan *small_plan(void) {
                                     .n_args = 2};
     launches[2].n_alts = 0;
     launches[2].custom = launches[2].name = "plan_exec::sizes";
+    launches[2].attrs = "{}";
     launches[2].operands = operands;
     p->symbols = symbols, p->n_symbols = 2;
     p->functions = functions, p->n_functions = 2;
@@ -379,8 +380,8 @@ static void code_that_is_gone_is_told(void **state) {
 static int64_t seen_rows;
 static uint32_t seen_args;
 
-static rp_status sizes(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)err;
+static rp_status sizes(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)err;
     seen_args = n;
     seen_rows = args[0].dim[0];
     assert_int_equal(args[1].dim[0], args[0].dim[0]);

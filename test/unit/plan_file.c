@@ -37,8 +37,8 @@ static ir_graph *custom_graph(void) {
     return g;
 }
 
-static rp_status twice(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status twice(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_OK;
 }
 
@@ -178,6 +178,7 @@ static void same_launches(const plan_launch *a, const plan_launch *b) {
     }
     assert_int_equal(a->custom != NULL, b->custom != NULL);
     if (a->custom) assert_string_equal(a->custom, b->custom);
+    if (a->custom) assert_string_equal(a->attrs, b->attrs);
     if (a->custom) same_leaves(a->operands, b->operands, a->n_args);
     assert_int_equal(a->control != NULL, b->control != NULL);
     if (a->control) same_control(a->control, b->control);

@@ -330,8 +330,8 @@ static void results_cross_borders(void **state) {
     ir_graph_free(g);
 }
 
-static rp_status nothing(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
-    (void)user, (void)args, (void)n, (void)err;
+static rp_status nothing(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n, (void)err;
     return RP_OK;
 }
 

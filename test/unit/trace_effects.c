@@ -4,9 +4,9 @@
 
 #include <reprise/reprise.h>
 
-static rp_status halve(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+static rp_status halve(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     float *m = args[0].data, *out = args[n_args - 1].data;
-    (void)user, (void)err;
+    (void)call, (void)err;
     for (int64_t i = 0; i < args[0].dim[0]; i++) {
         out[i] = m[i];
         m[i] *= 0.5f;
