@@ -28,6 +28,8 @@ static const rp_op_desc scale = {.size = sizeof scale,
                                  .splitting = true,
                                  .cpu = scale_cpu,
                                  .user = &factor};
+static const rp_op_desc both = {
+    .size = sizeof both, .name = "test::both", .mutates = 3, .result_like = -1};
 static const rp_op_desc pure = {.size = sizeof pure, .name = "test::pure", .result_like = -1};
 
 /* x into its sums along both axes; those of rows as integers. */
@@ -55,6 +57,7 @@ static int registered(void **state) {
     (void)state;
     if (ir_custom_find("test::scale")) return 0;
     CHECK_OK(rp_op_register(&scale, &err), &err);
+    CHECK_OK(rp_op_register(&both, &err), &err);
     CHECK_OK(rp_op_register(&pure, &err), &err);
     CHECK_OK(rp_op_register(&apart, &err), &err);
     return 0;
@@ -130,6 +133,12 @@ static void shape_rules_are_checked(void **state) {
          "test::pure has 1 result, whose types the attribute types gives; it has 0"},
         {"custom %x {name=\"test::apart\", types=[f32[1]]}",
          "test::apart has 2 results, whose types the attribute types gives; it has 1"},
+        {"custom %x {name=\"test::apart\", types=[f32[1],f32[1],f32[1]]}",
+         "test::apart has 2 results, whose types the attribute types gives; it has 3"},
+        {"custom %x {name=\"test::pure\", types=[f32[1],f32[1]]}",
+         "test::pure has 1 result, whose types the attribute types gives; it has 2"},
+        {"custom %x, %x {name=\"test::both\", types=[f32[1]]}",
+         "operands 0 and 1 are one memory, %x"},
         {"custom %x {name=\"test::apart\", types=[f32[1],i32[-1]]}",
          "axis 0 of i32[-1] is negative"},
     };

@@ -53,6 +53,46 @@ static void rounding_is_to_nearest_even(void **state) {
 }
 
 /* All 65536 halves: unpacking and packing are inverses, and packing is monotone between them. */
+/* v with so many bits behind the leading one, to nearest even: the integer is rounded once, whatever a double holds of it. */
+static double once(int64_t v, int bits) {
+    uint64_t m = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    int drop = 0;
+    while (drop < 64 && m >> drop >> (bits + 1)) drop++;
+    uint64_t rest = m & ((UINT64_C(1) << drop) - 1), half = drop ? UINT64_C(1) << (drop - 1) : 0;
+    uint64_t kept = m >> drop;
+    if (rest > half || (rest == half && drop && (kept & 1))) kept++;
+    return ldexp((double)kept, drop) * (v < 0 ? -1 : 1);
+}
+
+/* Neighbours of what lies between two values, where a double that was rounded first would be in the middle. */
+static void integers_are_rounded_once(void **state) {
+    static const struct {
+        rp_dtype t;
+        int bits;
+        double most;
+    } to[] = {{RP_DTYPE_F32, 23, INFINITY},
+              {RP_DTYPE_BF16, 7, INFINITY},
+              {RP_DTYPE_F16, 10, 65504},
+              {RP_DTYPE_F64, 52, INFINITY}};
+    (void)state;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+        for (int top = 0; top < 63; top++)
+            for (int low = -1; low <= top; low++)
+                for (int odd = 0; odd < 2; odd++)
+                    for (int64_t by = -1; by < 2; by++)
+                        for (int sign = -1; sign < 2; sign += 2) {
+                            /* a leading bit, the last bit that is kept or none, half of it, and one beside */
+                            int64_t last = top > to[i].bits ? INT64_C(1) << (top - to[i].bits) : 0;
+                            int64_t v = sign * ((INT64_C(1) << top) + odd * last +
+                                                (low < 0 ? 0 : INT64_C(1) << low) + by);
+                            double want = once(v, to[i].bits), got = ir_from_i64(to[i].t, v);
+                            if (fabs(want) > to[i].most) want = copysign(INFINITY, want);
+                            if (got != want)
+                                fail_msg("%lld as %s is %a, not %a", (long long)v,
+                                         rp_dtype_name(to[i].t), got, want);
+                        }
+}
+
 static void halves_are_exhaustive(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
@@ -447,6 +487,7 @@ static void random_values_are_the_same_everywhere(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_is_to_nearest_even),
+        cmocka_unit_test(integers_are_rounded_once),
         cmocka_unit_test(halves_are_exhaustive),
         cmocka_unit_test(plain_types_pack),
         cmocka_unit_test(wide_integers_pack),

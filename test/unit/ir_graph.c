@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "ir/eval.h"
 #include "ir/graph.h"
+#include "ir/site.h"
 #include "support/random_graph.h"
 
 #define REFUSED(call, want)                                    \
@@ -102,6 +103,54 @@ static void memory_and_effects_are_never_merged(void **state) {
     assert_int_equal(ir_output_at(g, 2), ir_leaf_at(g, IR_LEAF_STATE, 0));
     assert_true(ir_node_is_effect(ir_node_at(g, ir_output_at(g, 0))));
     assert_int_equal(ir_node_writes(ir_node_at(g, ir_output_at(g, 0))), 1);
+    ir_graph_free(g);
+}
+
+/* Whatever a graph is called, its name is one that the text form reads. */
+static void names_of_graphs_are_read_back(void **state) {
+    char longest[300], cut[256];
+    memset(longest, 'n', sizeof longest - 1), longest[sizeof longest - 1] = 0;
+    memset(cut, 'n', sizeof cut - 1), cut[sizeof cut - 1] = 0;
+    const char *const names[][2] = {{"", "graph"},     {"f", "f"},        {"_f", "_f"},
+                                    {"7up", "_up"},    {"a b", "a_b"},    {"a.b-c/d", "a.b-c/d"},
+                                    {"a\nb@", "a_b_"}, {longest, cut},    {cut, cut},
+                                    {"-", "_"},        {"\xc3\xa4", "__"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *text = NULL;
+        rp_error err = {0};
+        ir_graph *g = ir_graph_new(names[i][0]);
+        ir_ref x = input(g, "x");
+        assert_string_equal(ir_graph_name(g), names[i][1]);
+        CHECK_OK(ir_graph_finish(g, &x, 1, &err), &err);
+        CHECK_OK(ir_print_string(g, &text, &err), &err);
+        ir_graph *back = parse(text);
+        assert_string_equal(ir_graph_name(back), names[i][1]);
+        base_free(text);
+        ir_graph_free(back);
+        ir_graph_free(g);
+    }
+}
+
+/* Each call once, in the order of lines, up to twelve of them. */
+static void sites_are_told_once(void **state) {
+    rp_error err = {0};
+    ir_ref r[2];
+    base_buf b;
+    ir_graph *g = ir_graph_new("sites");
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        r[i] = input(g, i ? "y" : "x");
+        assert_true(ir_site_add(g, r[i], &(ir_site){"b.c", "rp_exp", 9 - (uint32_t)i}));
+        assert_true(ir_site_add(g, r[i], &(ir_site){"a.c", "rp_input", 70}));
+        assert_true(ir_site_add(g, r[i], &(ir_site){"b.c", "rp_exp", 9 - (uint32_t)i}));
+    }
+    base_buf_init(&b, 0);
+    ir_sites_print(g, r, 2, &b);
+    base_buf_putc(&b, 0);
+    assert_string_equal(b.data, "a.c:70 rp_input, b.c:8 rp_exp, b.c:9 rp_exp");
+    base_buf_done(&b);
+    CHECK_OK(ir_graph_finish(g, r, 2, &err), &err);
     ir_graph_free(g);
 }
 
@@ -332,6 +381,8 @@ int main(void) {
         cmocka_unit_test(equal_pure_nodes_are_one),
         cmocka_unit_test(constants_are_one_by_value),
         cmocka_unit_test(memory_and_effects_are_never_merged),
+        cmocka_unit_test(names_of_graphs_are_read_back),
+        cmocka_unit_test(sites_are_told_once),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(copies_print_alike),
         cmocka_unit_test(verify_sees_damage),

@@ -269,6 +269,12 @@ static void limits_are_exact(void **state) {
                        part);
         assert_int_equal(is_taken(text, "nested deeper than 64"), n <= 63);
     }
+    for (int i = 0; i < 100; i++)
+        memcpy(part + 4 * i, "(T)+", 4); /* beside each other they are not deep */
+    part[399] = 0;
+    (void)snprintf(text, sizeof text,
+                   "graph @f(%%x: f32[%s]) -> f32[100*T] where T in [1,8] { ret %%x }", part);
+    assert_true(is_taken(text, ""));
 }
 
 int main(void) {
