@@ -62,7 +62,7 @@ rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, cons
                           rp_buffer *outputs, rp_error *err) RP_MUST_USE;
 /* Tells who asks what queue is called with that c runs, with what exec has by now, and nothing from then on: gives who asked
  * (hal_trace_to). */
-hal_trace *api_trace_run(const rp_compiled *c, hal_device *queue, const plan_exec *exec,
+hal_trace *api_trace_run(rp_compiled *c, hal_device *queue, const plan_exec *exec,
                          const int64_t *symbols);
 /* rp_compiled_run on a stream that captures: launches of memory of their own. Weights are packed. */
 rp_status api_capture_run(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, rp_buffer *outputs,

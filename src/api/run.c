@@ -85,8 +85,8 @@ static rp_status launch(const rp_compiled *c, api_frame *f, hal_device *queue, r
 }
 
 /* After a failure, too, nothing may be on its way to or from the caller's memory. */
-static rp_status run_frame(const rp_compiled *c, api_frame *f, hal_device *queue,
-                           const rp_buffer *inputs, rp_buffer *outputs, rp_error *err) {
+static rp_status run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
+                           rp_buffer *outputs, rp_error *err) {
     rp_error late = {0};
     RP_TRY(api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err));
     hal_trace *trace = api_trace_run(c, queue, f->exec, f->symbols);

@@ -11,7 +11,22 @@ static void tell_leaves(hal_device *queue, const plan_exec *exec, const int64_t 
     }
 }
 
-hal_trace *api_trace_run(const rp_compiled *c, hal_device *queue, const plan_exec *exec,
+static bool same_bound(const void *who, unsigned generation) {
+    return atomic_load(&((const rp_compiled *)who)->generation) == generation;
+}
+
+static void drop(void *who) {
+    api_compiled_unref(who);
+}
+
+/* What is bound stays until it is bound anew, or c goes. */
+static void tell_bound(hal_device *queue, rp_compiled *c) {
+    const hal_owner o = {c, atomic_load(&c->generation), same_bound, drop};
+    (void)atomic_fetch_add(&c->refs, 1);
+    hal_trace_owner(queue, &o);
+}
+
+hal_trace *api_trace_run(rp_compiled *c, hal_device *queue, const plan_exec *exec,
                          const int64_t *symbols) {
     const plan *p = c->p;
     if (!queue->trace) return NULL;
@@ -20,6 +35,7 @@ hal_trace *api_trace_run(const rp_compiled *c, hal_device *queue, const plan_exe
     for (uint32_t i = 0; i < p->n_symbols; i++) hal_trace_value(queue, "its sizes", symbols[i]);
     tell_leaves(queue, exec, symbols, PLAN_INPUT, p->inputs, p->n_inputs);
     tell_leaves(queue, exec, symbols, PLAN_OUTPUT, p->outputs, p->n_outputs);
+    tell_bound(queue, c);
     tell_leaves(queue, exec, symbols, PLAN_PARAM, p->params, p->n_params);
     tell_leaves(queue, exec, symbols, PLAN_STATE, p->states, p->n_states);
     return hal_trace_to(queue, NULL);

@@ -15,9 +15,11 @@ static rp_status check_pred(const rp_call *call, const rp_buffer *pred, rp_body_
     return RP_OK;
 }
 
-static rp_status run_body(rp_call *call, rp_body_fn body, void *user, rp_error *err) {
+/* told: who is told what it calls; NULL: nobody. */
+static rp_status run_body(rp_call *call, rp_body_fn body, void *user, hal_trace *told,
+                          rp_error *err) {
     hal_device *q = call->a->queue;
-    hal_trace *trace = hal_trace_to(q, NULL);
+    hal_trace *trace = hal_trace_to(q, told);
     call->bodies++;
     rp_status st = body(user, call, err);
     call->bodies--;
@@ -37,14 +39,18 @@ static rp_status read_pred(const rp_call *call, const rp_buffer *pred, bool *out
     return RP_OK;
 }
 
+/* Of a loop the first time tells which memory its body names. */
 static rp_status run_as_it_is(rp_call *call, const rp_buffer *pred, bool loop, rp_body_fn body,
                               void *user, rp_error *err) {
+    hal_device *q = call->a->queue;
+    hal_trace *told = q->trace ? call->inside : NULL;
     bool again = false;
-    hal_trace_call(call->a->queue, loop ? "while" : "if");
-    hal_trace_memory(call->a->queue, "its condition", pred->data, 1);
+    hal_trace_call(q, loop ? "while" : "if");
+    hal_trace_memory(q, "its condition", pred->data, 1);
     RP_TRY(read_pred(call, pred, &again, err));
     while (again) {
-        RP_TRY(run_body(call, body, user, err));
+        RP_TRY(run_body(call, body, user, told, err));
+        told = NULL;
         if (!loop) break;
         RP_TRY(read_pred(call, pred, &again, err));
     }
@@ -57,7 +63,7 @@ static rp_status branch(rp_call *call, const rp_buffer *pred, bool loop, rp_body
     rp_error none = {0};
     if (!hal_capturing(q)) return run_as_it_is(call, pred, loop, body, user, err);
     RP_TRY(hal_capture_branch(q, loop ? HAL_WHILE : HAL_IF, pred->data, err));
-    rp_status st = run_body(call, body, user, err);
+    rp_status st = run_body(call, body, user, NULL, err);
     rp_status join = hal_capture_join(q, st == RP_OK ? err : &none);
     return st == RP_OK ? join : st;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "autograph/manager.h"
+#include "autograph/outside.h"
 #include "autograph/twin.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
@@ -352,6 +353,25 @@ static rp_status check_given(void *user, rp_value *v, rp_error *err) {
     return why ? rp_fail(err, RP_UNSUPPORTED, "%s", why) : RP_OK;
 }
 
+/* The second run, and what it left behind, which is put back after a failure, too. */
+static rp_status record(capture *c, device_graph **out, rp_error *err) {
+    autograph_outside o = {0};
+    device_graph *graph = NULL;
+    rp_error why = {0};
+    rp_status st = c->w->f->trusted ? RP_OK : autograph_outside_keep(&o, c->w, err);
+    if (st == RP_OK) st = make_graph(c, &graph, err);
+    rp_status beside = autograph_outside_check(&o, &why);
+    if (st == RP_OK && beside != RP_OK) st = rp_fail(err, beside, "%s", why.text);
+    if (st == RP_OK && c->foreign)
+        st = autograph_before_check(c->w->before, c->e->in_arguments, err);
+    autograph_outside_done(&o);
+    if (st == RP_OK)
+        *out = graph;
+    else
+        device_graph_free(graph);
+    return st;
+}
+
 static rp_status capture_with(capture *c, rp_error *err) {
     device_graph *graph = NULL;
     RP_TRY(find_signatures(c, err));
@@ -359,13 +379,7 @@ static rp_status capture_with(capture *c, rp_error *err) {
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)c->w->result, check_given, c, err));
     c->next_result = 0;
     c->call.outs = c->e->outs;
-    RP_TRY(make_graph(c, &graph, err));
-    rp_status st = c->foreign ? autograph_before_check(c->w->before, c->e->in_arguments, err)
-                              : RP_OK;
-    if (st != RP_OK) {
-        device_graph_free(graph);
-        return st;
-    }
+    RP_TRY(record(c, &graph, err));
     autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);
     c->e->used = c->a->calls;
     c->call.temp.memory = NULL;

@@ -65,6 +65,7 @@ struct rp_call {
     autograph_outs *outs;
     autograph_stands *stands; /* likewise, where plain C can write to memory; else NULL */
     uint32_t bodies;          /* that it is in */
+    hal_trace *inside; /* what is called there, once each, as far as it is asked for; or NULL */
     autograph_held out, temp; /* while it captures, out has forms alone */
 };
 
@@ -127,7 +128,8 @@ typedef struct autograph_wish {
     const rp_value *result;       /* with the addresses of that run, */
     const autograph_place *place; /* and what they are: one for each tensor */
     const autograph_before *before;
-    const hal_trace *trace; /* what that run called */
+    const hal_trace *trace; /* what that run called; in bodies: first->inside */
+    uint64_t frees;         /* device_frees before it */
 } autograph_wish;
 /* Runs the function again to capture it. RP_OK: there is a graph; anything else: why says why there is none. Unless
  * that is RP_NOMEM, it is noted, and holds for this form of arguments or for all of the function. */

@@ -142,9 +142,10 @@ typedef struct first_run {
     char *result_block;
     autograph_rows rows;
     autograph_before before;
-    uint32_t next_in; /* while args are made: of those that get slots */
-    bool traced;      /* it is to be captured: */
-    hal_trace trace;  /* what it called */
+    uint32_t next_in;        /* while args are made: of those that get slots */
+    bool traced;             /* it is to be captured: */
+    hal_trace trace, inside; /* what it called, and in bodies */
+    uint64_t frees;          /* of the device before */
 } first_run;
 
 /* In the first run each stands alone. */
@@ -190,6 +191,7 @@ static void first_done(first_run *r) {
     autograph_call_done(&r->copies);
     autograph_before_done(&r->before);
     hal_trace_done(&r->trace);
+    hal_trace_done(&r->inside);
     base_free(r->block);
     base_free(r->place);
     base_free(r->result_block);
@@ -226,6 +228,8 @@ static rp_status run_first(const rp_function *f, const rp_value *args, first_run
     if (!r->block) return rp_fail(err, RP_NOMEM, "arguments of a call");
     r->args = autograph_value_copy(args, r->block);
     RP_TRY(autograph_value_each(&r->args, make_dense, r, err));
+    r->frees = device_frees(f->a->device);
+    r->call.inside = r->traced ? &r->inside : NULL;
     (void)hal_trace_to(f->a->queue, r->traced ? &r->trace : NULL);
     rp_status st = f->o.fn(f->o.user, &r->call, &r->args, &result, &why);
     (void)hal_trace_to(f->a->queue, NULL);
@@ -312,8 +316,8 @@ static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash,
         autograph_before_open(&r.before, f->a->device, f->a->queue);
     rp_status st = run_first(f, args, &r, err);
     if (st == RP_OK && !reason) {
-        autograph_wish w = {f,         args,    &r.args,   hash,    &r.call,
-                            &r.result, r.place, &r.before, &r.trace};
+        autograph_wish w = {f,         args,    &r.args,   hash,     &r.call,
+                            &r.result, r.place, &r.before, &r.trace, r.frees};
         if (autograph_capture(&w, &why) != RP_OK) reason = why.text;
     }
     if (st == RP_OK)

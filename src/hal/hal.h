@@ -227,6 +227,14 @@ typedef struct hal_ranges hal_ranges;
 typedef struct hal_log hal_log;
 typedef struct hal_capture hal_capture;
 
+/* Who has memory that a queue was told of, which is there as long as it is held and `same`. */
+typedef struct hal_owner {
+    void *who;
+    unsigned generation;
+    bool (*same)(const void *who, unsigned generation);
+    void (*drop)(void *who); /* one reference */
+} hal_owner;
+
 /* One thing that a queue was told: a call, or of the call before it a value, or memory. */
 typedef enum hal_step_kind { HAL_STEP_CALL, HAL_STEP_VALUE, HAL_STEP_MEMORY } hal_step_kind;
 typedef struct hal_step {
@@ -236,11 +244,15 @@ typedef struct hal_step {
     long long value;
     const void *at;
     size_t size;
+    uint32_t owner; /* of the memory: 0 none, else 1 more than its place among those of the trace */
 } hal_step;
 typedef struct hal_trace {
     hal_step *v; /* n of cap */
     uint32_t n, cap;
-    bool failed; /* there was no memory for all */
+    hal_owner *owner; /* n_owners, a reference of each */
+    uint32_t n_owners;
+    uint32_t now; /* as a step has it; of the call that is told */
+    bool failed;  /* there was no memory for all */
 } hal_trace;
 
 /* What loading a module means once start-up is over. */
@@ -278,6 +290,8 @@ const hal_counters *hal_device_counters(const hal_device *d);
 rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what,
                         rp_error *err) RP_MUST_USE;
 void hal_range_remove(hal_device *d, const void *p);
+/* Whether [p, p + size) lies in one of them. */
+bool hal_range_covers(hal_device *d, const void *p, size_t size);
 /* Bytes of the range that begins at p; 0 when none does. */
 size_t hal_range_size(hal_device *d, const void *p);
 uint64_t hal_live_bytes(hal_device *d); /* counters.live_bytes, by any thread */
@@ -321,6 +335,8 @@ hal_trace *hal_trace_to(hal_device *d, hal_trace *t);
 void hal_trace_call(hal_device *d, const char *name);
 void hal_trace_value(hal_device *d, const char *what, long long value);
 void hal_trace_memory(hal_device *d, const char *what, const void *at, size_t size);
+/* Memory that is told from now on, until the next call, is of o, whose reference is taken over. */
+void hal_trace_owner(hal_device *d, const hal_owner *o);
 void hal_trace_copy(hal_device *d, const void *to, const void *from, size_t size);
 void hal_trace_fill(hal_device *d, const void *to, int byte, size_t size);
 void hal_trace_done(hal_trace *t);

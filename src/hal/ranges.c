@@ -195,6 +195,10 @@ size_t hal_range_size(hal_device *d, const void *p) {
     return size;
 }
 
+bool hal_range_covers(hal_device *d, const void *p, size_t size) {
+    return hal_ranges_cover(d->ranges, p, size);
+}
+
 uint64_t hal_live_bytes(hal_device *d) {
     (void)pthread_mutex_lock(&d->ranges->lock);
     uint64_t bytes = d->counters.live_bytes;

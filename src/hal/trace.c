@@ -30,7 +30,22 @@ static void add(hal_trace *t, const char *name, hal_step one) {
 }
 
 void hal_trace_call(hal_device *d, const char *name) {
-    if (d->trace) add(d->trace, name, (hal_step){.kind = HAL_STEP_CALL});
+    if (!d->trace) return;
+    d->trace->now = 0;
+    add(d->trace, name, (hal_step){.kind = HAL_STEP_CALL});
+}
+
+void hal_trace_owner(hal_device *d, const hal_owner *o) {
+    hal_trace *t = d->trace;
+    hal_owner *v = t ? base_realloc_array(t->owner, t->n_owners + 1u, sizeof *v) : NULL;
+    if (!v) {
+        if (t) t->failed = true;
+        o->drop(o->who);
+        return;
+    }
+    t->owner = v;
+    v[t->n_owners++] = *o;
+    t->now = t->n_owners;
 }
 
 void hal_trace_value(hal_device *d, const char *what, long long value) {
@@ -39,7 +54,8 @@ void hal_trace_value(hal_device *d, const char *what, long long value) {
 
 void hal_trace_memory(hal_device *d, const char *what, const void *at, size_t size) {
     if (d->trace && size)
-        add(d->trace, what, (hal_step){.kind = HAL_STEP_MEMORY, .at = at, .size = size});
+        add(d->trace, what,
+            (hal_step){.kind = HAL_STEP_MEMORY, .at = at, .size = size, .owner = d->trace->now});
 }
 
 void hal_trace_copy(hal_device *d, const void *to, const void *from, size_t size) {
@@ -55,6 +71,8 @@ void hal_trace_fill(hal_device *d, const void *to, int byte, size_t size) {
 }
 
 void hal_trace_done(hal_trace *t) {
+    for (uint32_t i = 0; i < t->n_owners; i++) t->owner[i].drop(t->owner[i].who);
+    base_free(t->owner);
     base_free(t->v);
     *t = (hal_trace){0};
 }

@@ -4,6 +4,7 @@
 #include "support/check.h"
 #include "support/defects.h"
 #include "support/library_functions.h"
+#include "support/outside_functions.h"
 #include "support/result_functions.h"
 #include "support/row_functions.h"
 #include "support/safety.h"
@@ -21,6 +22,7 @@ int main(void) {
     failed += safety_run("cuda:0", "gpu/autograph: safety");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
     failed += result_functions_run("cuda:0", "gpu/autograph: results");
+    failed += outside_functions_run("cuda:0", "gpu/autograph: outside");
     failed += thread_functions_run("cuda:0", "gpu/autograph: threads");
     failed += small_arguments_run("cuda:0", "gpu/autograph: small arguments");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");

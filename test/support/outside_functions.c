@@ -1,0 +1,288 @@
+#include "support/outside_functions.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "support/autographs.h"
+#include "support/kernels.h"
+
+static const char *device;
+
+enum { N = 4, CALLS = 4, BYTES = N * sizeof(float), LARGE = 65 << 20 };
+
+static bool is_gpu(void) {
+    return strncmp(device, "cuda", 4) == 0;
+}
+
+static bool computes(void) {
+    return strcmp(device, "null") != 0;
+}
+
+typedef struct user {
+    bench b;
+    affine m;  /* on the host: x * scale + shift, both bound */
+    float *ws; /* N of the device */
+    float state[N];
+    float *spare;
+    int runs;
+    void *aside; /* on a GPU: a stream of the user's own */
+} user;
+
+static void user_open(user *u) {
+    rp_error err = {0};
+    void *p = NULL;
+    memset(u, 0, sizeof *u);
+    bench_open(&u->b, device, RP_GROWTH_RESERVE);
+    affine_open(&u->m, u->b.device, 0, 3, 1);
+    CHECK_OK(rp_device_alloc(u->b.device, BYTES, &p, &err), &err);
+    u->ws = p;
+    if (is_gpu()) assert_int_equal(kernels_driver()->stream_new(&u->aside, 1), 0);
+}
+
+static void user_close(user *u) {
+    if (is_gpu()) assert_int_equal(kernels_driver()->stream_free(u->aside), 0);
+    rp_device_free(u->b.device, u->ws);
+    base_free(u->spare);
+    affine_close(&u->m);
+    bench_close(&u->b);
+}
+
+/* Plain C; on a GPU, of which the host does not reach the memory, a copy on a stream that nobody captures, which cannot be waited for
+ * in the second run. */
+static void put(const user *u, float *to, float value) {
+    const cuda_driver *cu = is_gpu() ? kernels_driver() : NULL;
+    if (!cu) {
+        *to = value;
+        return;
+    }
+    (void)cu->copy_in((uint64_t)(uintptr_t)to, &value, sizeof value, u->aside);
+    if (u->runs != 2) (void)cu->stream_synchronize(u->aside);
+}
+
+static float get(const user *u, const float *from) {
+    rp_error err = {0};
+    float value = 0;
+    CHECK_OK(rp_stream_copy(u->b.stream, &value, from, sizeof value, &err), &err);
+    CHECK_OK(rp_stream_synchronize(u->b.stream, &err), &err);
+    return value;
+}
+
+/* What C makes of a call: no two runs have the same. */
+static float next(user *u) {
+    return (float)(10 * ++u->runs);
+}
+
+static rp_status give(rp_call *call, rp_buffer *y, rp_value *result, rp_error *err) {
+    *y = (rp_buffer){RP_DTYPE_F32, 1, {N}, NULL};
+    rp_status st = rp_call_output(call, y, err);
+    if (st == RP_OK) *result = rp_value_tensor(*y);
+    return st;
+}
+
+static rp_status a_workspace(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    user *u = data;
+    rp_buffer y;
+    (void)args;
+    put(u, u->ws, next(u));
+    rp_status st = give(call, &y, result, err);
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, u->ws, BYTES, err) : st;
+}
+
+/* An element that another call of the same function wrote, too. */
+static rp_status a_part_of_one(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    user *u = data;
+    rp_buffer y;
+    rp_stream *s = rp_call_stream(call);
+    rp_status st = give(call, &y, result, err);
+    if (st == RP_OK) st = rp_stream_copy(s, u->ws + 1, args->item[0].tensor.data, 8, err);
+    put(u, u->ws, next(u));
+    return st == RP_OK ? rp_stream_copy(s, y.data, u->ws, BYTES, err) : st;
+}
+
+static rp_status a_state_by_its_pointer(void *data, rp_call *call, const rp_value *args,
+                                        rp_value *result, rp_error *err) {
+    user *u = data;
+    rp_buffer y;
+    put(u, u->ws, next(u));
+    rp_status st = give(call, &y, result, err);
+    return st == RP_OK
+               ? rp_stream_copy(rp_call_stream(call), y.data, args->item[1].tensor.data, BYTES, err)
+               : st;
+}
+
+typedef struct body {
+    user *u;
+    float *y;
+} body;
+
+static rp_status copy_in_body(void *data, rp_call *call, rp_error *err) {
+    const body *b = data;
+    return rp_stream_copy(rp_call_stream(call), b->y, b->u->ws, BYTES, err);
+}
+
+static rp_status in_a_body(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    user *u = data;
+    rp_buffer y, yes = {RP_DTYPE_BOOL, 1, {1}, NULL};
+    (void)args;
+    put(u, u->ws, next(u));
+    rp_status st = give(call, &y, result, err);
+    if (st == RP_OK) st = rp_call_temp(call, &yes, err);
+    if (st == RP_OK) st = rp_stream_fill(rp_call_stream(call), yes.data, 1, 1, err);
+    body b = {u, y.data};
+    return st == RP_OK ? rp_call_if(call, &yes, copy_in_body, &b, err) : st;
+}
+
+/* The output, too, which is the reason. */
+static rp_status and_an_output(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    rp_status st = a_workspace(data, call, args, result, err);
+    if (st == RP_OK) *(float *)result->tensor.data += 0.5F;
+    return st;
+}
+
+static rp_status what_is_bound(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    user *u = data;
+    u->m.shift = next(u);
+    return affine_call(&u->m, call, args, result, err);
+}
+
+/* Bound for this call alone, and gone behind it. */
+static rp_status what_is_freed(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    user *u = data;
+    base_free(u->spare);
+    u->spare = base_alloc(sizeof *u->spare);
+    *u->spare = next(u);
+    rp_status st = rp_compiled_bind(u->m.c, "shift", u->spare, err);
+    if (st == RP_OK) st = affine_call(&u->m, call, args, result, err);
+    rp_error late = {0};
+    (void)!rp_compiled_bind(u->m.c, "shift", &u->m.shift, &late);
+    base_free(u->spare);
+    u->spare = NULL;
+    return st;
+}
+
+typedef struct outside {
+    rp_function_fn fn;
+    const char *reason; /* begins so; */
+    const char *on_gpu; /* there; NULL: it is of the host */
+    float more;         /* than what C made */
+} outside;
+
+static const outside all[] = {
+    {a_workspace, "copy: where from is written by plain C, beside rp_call_stream",
+     "copy: where from is written beside rp_call_stream", 0},
+    {a_part_of_one, "copy: where from is written by plain C, beside rp_call_stream",
+     "copy: where from is written beside rp_call_stream", 0},
+    {a_state_by_its_pointer, "state 0 is written by plain C, beside rp_call_stream",
+     "state 0 is written beside rp_call_stream", 0},
+    {in_a_body, "copy: where from is written by plain C, beside rp_call_stream",
+     "copy: where from is written beside rp_call_stream", 0},
+    {and_an_output, "output 0 is written by plain C", NULL, 0.5F},
+    {what_is_bound, "affine: shift is written by plain C, beside rp_call_stream", NULL, 3},
+    {what_is_freed, "the function makes other calls when it runs again", NULL, 3},
+};
+
+static void check_one(user *u, const outside *w) {
+    float x[N] = {1, 2, 3, 4};
+    const char *reason = is_gpu() ? w->on_gpu : w->reason;
+    rp_value in[2] = {floats(x, N), rp_value_state((rp_buffer){RP_DTYPE_F32, 1, {N}, u->ws})};
+    rp_function *f = function_of(&u->b, "f", w->fn, u);
+    for (int i = 0; i < CALLS; i++) {
+        float want = (float)(10 * (i ? u->runs + 1 : 1));
+        rp_output *o = run_items(f, in, w->fn == a_state_by_its_pointer ? 2 : 1);
+        const char *why = rp_output_reason(o);
+        if (rp_output_ran(o) != RP_RAN_EAGER || strncmp(why, reason, strlen(reason)) != 0)
+            fail_msg("%s: ran %d, '%s'", reason, (int)rp_output_ran(o), why);
+        if (computes()) assert_true(values_of(o)[0] == want + w->more);
+        /* As the call left it, not the run that was to be captured. */
+        if (w->fn != what_is_bound && w->fn != what_is_freed) assert_true(get(u, u->ws) == want);
+        rp_output_free(o);
+    }
+    if (w->fn == what_is_bound) assert_true(u->m.shift == (float)(10 * u->runs));
+    assert_int_equal(u->runs, CALLS + 1);
+    assert_int_equal(bench_info(&u->b).graph_count, 0);
+}
+
+static void what_is_written_outside_is_told(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        user u;
+        if (is_gpu() && !all[k].on_gpu) continue;
+        if (!computes() && all[k].fn == in_a_body) continue; /* no pred is set there */
+        user_open(&u);
+        check_one(&u, &all[k]);
+        user_close(&u);
+    }
+}
+
+/* By the stream, and between calls: no reason. */
+static rp_status through_a_workspace(void *data, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    const user *u = data;
+    rp_stream *s = rp_call_stream(call);
+    rp_buffer y;
+    RP_TRY(rp_stream_copy(s, u->ws, args->item[0].tensor.data, sizeof(float), err));
+    RP_TRY(give(call, &y, result, err));
+    return rp_stream_copy(s, y.data, u->ws, BYTES, err);
+}
+
+static void a_workspace_of_the_stream_is_captured(void **state) {
+    user u;
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", through_a_workspace, &u);
+    for (int i = 0; i < CALLS; i++) {
+        float x[N] = {(float)i};
+        rp_value in = floats(x, N);
+        put(&u, u.ws + 1, (float)(100 + i));
+        rp_output *o = run_items(f, &in, 1);
+        if (rp_output_ran(o) != (i ? RP_RAN_REPLAY : RP_RAN_CAPTURE))
+            fail_msg("%s", rp_output_reason(o));
+        const float *y = values_of(o);
+        if (computes()) assert_true(y[0] == x[0] && y[1] == (float)(100 + i));
+        rp_output_free(o);
+    }
+    user_close(&u);
+}
+
+static float *large;
+
+static rp_status two_workspaces(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    const user *u = data;
+    rp_status st = rp_stream_fill(rp_call_stream(call), large, 0, LARGE, err);
+    (void)u;
+    return st == RP_OK ? a_workspace(data, call, args, result, err) : st;
+}
+
+/* What is too large to be looked at leaves room for what is not. */
+static void small_ones_come_first(void **state) {
+    user u;
+    rp_error err = {0};
+    void *p = NULL;
+    float x[N] = {0};
+    (void)state;
+    user_open(&u);
+    CHECK_OK(rp_device_alloc(u.b.device, LARGE, &p, &err), &err);
+    large = p;
+    rp_value in = floats(x, N);
+    rp_output *o = run_items(function_of(&u.b, "f", two_workspaces, &u), &in, 1);
+    assert_non_null(strstr(rp_output_reason(o), "copy: where from is written"));
+    rp_output_free(o);
+    rp_device_free(u.b.device, large);
+    user_close(&u);
+}
+
+int outside_functions_run(const char *name, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_outside_is_told),
+        cmocka_unit_test(a_workspace_of_the_stream_is_captured),
+        cmocka_unit_test(small_ones_come_first),
+    };
+    device = name;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
