@@ -102,8 +102,11 @@ static rp_status hold(rp_call *call, autograph_held *h, rp_buffer *b, size_t byt
     bool is_out = h == &call->out;
     RP_TRY(check_outside(call, err));
     RP_TRY(make_room(h, err));
-    autograph_stand form = {
-        .size = bytes, .dtype = b->dtype, .what = is_out ? "output" : "temp", .number = h->n};
+    autograph_stand form = {.size = bytes,
+                            .dtype = b->dtype,
+                            .what = is_out ? "output" : "temp",
+                            .number = h->n,
+                            .blank = true};
     if (call->outs && is_out) {
         RP_TRY(slot_memory(call, &form, &b->data, err));
     } else {

@@ -8,11 +8,12 @@
  * that a cache of many GB is not there twice. ALIGN: to which the address is as the real one. */
 enum { FILLED = 64 << 20, ALIGN = 64, LEAST = 4096 };
 
-/* The pattern: four elements, again and again. Integers are 1 and 0 in turns, which are no harm as an index or a length. Of others
- * two are signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1 has the same bits. Between them a very
- * negative and a very positive number, or false: what C changes after a comparison, such as a lower or upper bound, is changed
- * in one of them. */
-enum { ELEMENTS = 4, MOST = 8 };
+/* The pattern: eight elements, again and again, of each tensor its own, so that one that is copied to another is seen. Integers are 1 and
+ * 0, which are no harm as an index or a length, the first one 1 where plain C may go by it. Of others half are
+ * signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1 has the same bits. Between them are numbers of either sign,
+ * or false, for what C changes after a comparison, such as a lower or upper bound: two that also show that 1 was added, and
+ * behind them two that are far beyond any bound. */
+enum { ELEMENTS = 8, MOST = 8, IDS = 63 };
 
 typedef struct pattern {
     unsigned char bytes[ELEMENTS * MOST];
@@ -24,6 +25,7 @@ static bool is_integer(rp_dtype t) {
            t == RP_DTYPE_I64;
 }
 
+/* The upper two bytes of a NaN that signals, and of a number, below which a bit more or less is a small part of 1. */
 static uint16_t nan_of(rp_dtype t) {
     switch (t) {
     case RP_DTYPE_F32:
@@ -34,25 +36,51 @@ static uint16_t nan_of(rp_dtype t) {
     }
 }
 
-static pattern pattern_of(rp_dtype t) {
-    size_t one = rp_dtype_block(t) == 1 ? rp_dtype_block_bytes(t) : 1;
-    uint16_t nan = nan_of(t);
+static uint16_t number_of(rp_dtype t) {
+    switch (t) {
+    case RP_DTYPE_F32: return 0x4580;
+    case RP_DTYPE_F64: return 0x40b0;
+    case RP_DTYPE_BF16: return 0x4280;
+    case RP_DTYPE_F16: return 0x5680;
+    default: return 0x7a7a;
+    }
+}
+
+/* Bit e: element e. */
+static unsigned integers_of(const autograph_stand *s) {
+    unsigned bits = s->id * 0x9dU + 0x55U;
+    return s->blank ? bits & ~1U : bits | 1U;
+}
+
+static void put_integers(const autograph_stand *s, pattern *p, size_t one) {
+    for (size_t e = 0; e < ELEMENTS; e++) p->bytes[e * one] = integers_of(s) >> e & 1;
+}
+
+/* The lowest byte, of which six bits are the id, is of the mantissa alone. */
+static void put_others(const autograph_stand *s, pattern *p, size_t one) {
+    const uint16_t nan = nan_of(s->dtype), plus = number_of(s->dtype), minus = plus | 0x8000;
+    const uint16_t of[ELEMENTS] = {nan, minus, plus, nan, nan, 0xfafa, 0x7a7a, nan};
+    for (size_t e = 0; e < ELEMENTS; e++) {
+        if (s->dtype == RP_DTYPE_BOOL && e % 4 == 1) continue;
+        for (size_t i = 0; i < one; i++)
+            p->bytes[e * one + i] = (unsigned char)(of[e] >> (i % 2 ? 8 : 0));
+        p->bytes[e * one] = (unsigned char)(0x80 | (1 + s->id % IDS));
+    }
+}
+
+static pattern pattern_of(const autograph_stand *s) {
+    size_t one = rp_dtype_block(s->dtype) == 1 ? rp_dtype_block_bytes(s->dtype) : 1;
     if (one > MOST) one = 1;
     pattern p = {.size = ELEMENTS * one};
-    if (is_integer(t)) {
-        p.bytes[0] = p.bytes[2 * one] = 1;
-        return p;
-    }
-    for (size_t i = 0; i < one; i++) {
-        p.bytes[i] = p.bytes[3 * one + i] = (unsigned char)(i % 2 ? nan >> 8 : nan & 0xff);
-        p.bytes[one + i] = t == RP_DTYPE_BOOL ? 0 : 0xfa;
-        p.bytes[2 * one + i] = 0x7a;
-    }
+    if (is_integer(s->dtype))
+        put_integers(s, &p, one);
+    else
+        put_others(s, &p, one);
     return p;
 }
 
 static void fill(const autograph_stand *s) {
-    const pattern p = pattern_of(s->dtype);
+    const pattern p = pattern_of(s);
     size_t size = s->filled, done = size < p.size ? size : p.size;
     memcpy(s->at, p.bytes, done);
     for (size_t n; done < size; done += n) {
@@ -67,7 +95,7 @@ static bool repeats(const unsigned char *at, size_t from, size_t to, size_t step
 }
 
 static bool is_untouched(const autograph_stand *s) {
-    const pattern p = pattern_of(s->dtype);
+    const pattern p = pattern_of(s);
     size_t filled = s->filled, head = filled < p.size ? filled : p.size;
     if (memcmp(s->at, p.bytes, head) != 0 || !repeats(s->at, head, filled, head)) return false;
     if (filled == s->size) return true;
@@ -89,6 +117,7 @@ static rp_status add(autograph_stands *s, autograph_stand one, rp_error *err) {
 rp_status autograph_stand_fill(autograph_stands *s, const autograph_stand *one, rp_error *err) {
     autograph_stand is = *one;
     is.filled = is.size;
+    is.id = s->n;
     RP_TRY(add(s, is, err));
     fill(&is);
     return RP_OK;
@@ -112,6 +141,7 @@ static rp_status new_memory(rp_device *d, size_t size, autograph_memory **out, r
 rp_status autograph_stand_for(autograph_stands *s, const void *real, const autograph_stand *one,
                               void **out, rp_error *err) {
     autograph_stand is = *one;
+    is.id = s->n;
     RP_TRY(new_memory(s->device, is.size, &is.memory, err));
     is.at = (unsigned char *)is.memory->data + (uintptr_t)real % ALIGN;
     is.filled = is.size < FILLED - s->filled ? is.size : FILLED - s->filled;

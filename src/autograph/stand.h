@@ -14,6 +14,8 @@ typedef struct autograph_stand {
     rp_dtype dtype;
     const char *what; /* static; with number for the reason */
     uint32_t number;
+    bool blank;  /* nothing has been in it so far */
+    uint32_t id; /* of its pattern, which this room sets */
 } autograph_stand;
 
 typedef struct autograph_stands {

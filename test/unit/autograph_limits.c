@@ -60,6 +60,16 @@ static rp_status makes_a_temp(void *user, rp_call *call, const rp_value *args, r
     return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, t.data, 4, err) : st;
 }
 
+/* As it is: what both runs find in it is a pattern each. */
+static rp_status copies_to_a_temp(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                  rp_error *err) {
+    rp_buffer t = args->item[0].tensor;
+    rp_status st = rp_call_temp(call, &t, err);
+    if (st == RP_OK) memcpy(t.data, args->item[0].tensor.data, sizeof(float));
+    rp_value in = rp_value_tensor(t), again = rp_value_tuple(&in, 1);
+    return st == RP_OK ? affine_call(user, call, &again, result, err) : st;
+}
+
 static rp_status changes_an_argument(void *user, rp_call *call, const rp_value *args,
                                      rp_value *result, rp_error *err) {
     rp_buffer y;
@@ -230,6 +240,7 @@ static const struct {
     {in_plain_c, "an output is written by no call on rp_call_stream: plain C"},
     {changes_an_output, "output 0 is written by plain C, beside rp_call_stream"},
     {makes_a_temp, "temp 0 is written by plain C, beside rp_call_stream"},
+    {copies_to_a_temp, "temp 0 is written by plain C, beside rp_call_stream"},
     {changes_an_argument, "tensor 0 is written by plain C, beside rp_call_stream"},
     {by_foreign_memory, "launch 0 (copy): argument 0 ("},
     {without_stream, "rp_compiled_run while calls are captured"},
