@@ -56,9 +56,10 @@ static json_t *explain_graph(const tool_args *a, const char *path,
 static void print_kernel(const json_t *k) {
     size_t i;
     json_t *n;
-    (void)printf("  %.0f %s: %.0f bytes, items %s\n", tool_html_number(k, "launch"),
+    (void)printf("  %.0f %s: %.0f bytes, items %s%s\n", tool_html_number(k, "launch"),
                  tool_html_string(k, "name"), tool_html_number(k, "bytes"),
-                 tool_html_string(k, "items"));
+                 tool_html_string(k, "items"),
+                 json_is_true(json_object_get(k, "built_in")) ? ", built in" : "");
     json_array_foreach(json_object_get(k, "nodes"), i, n) {
         const char *sites = tool_html_string(n, "sites");
         (void)printf("      %s%s%s\n", tool_html_string(n, "text"), *sites ? "  ; " : "", sites);

@@ -53,6 +53,7 @@ static rp_status lower_piece_of(api_explainer *x, uint32_t i) {
     const lower_options lo = {.isa = x->isa,
                               .target = x->target,
                               .exact = engine_isa_exact(x->config, ""),
+                              .built_in = x->config->built_in_products,
                               .passes = &o,
                               .sites = true};
     api_explained *e = &x->pieces[i];

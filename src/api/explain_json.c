@@ -159,11 +159,12 @@ static json_t *launch_json(const api_explainer *x, const api_explained *e, const
     const lower_launch *m = i < low->n_launches ? &low->launches[i] : NULL;
     int64_t bytes = 0;
     json_t *args = args_json(x, l, &bytes);
-    return json_pack("{s:s,s:I,s:o,s:I,s:o,s:o,s:o,s:b}", "name", l->name, "launch",
+    const char *symbol = m ? m->alts[0].symbol : NULL;
+    return json_pack("{s:s,s:I,s:o,s:I,s:o,s:o,s:o,s:b,s:b}", "name", l->name, "launch",
                      (json_int_t)q->first + i, "args", args, "bytes", (json_int_t)bytes, "items",
                      size_of(x->plan, &l->items), "nodes", m ? origins(e, m->group) : json_array(),
-                     "source", m ? source_of(low, m) : json_string(""), "custom",
-                     l->custom != NULL);
+                     "source", m ? source_of(low, m) : json_string(""), "custom", l->custom != NULL,
+                     "built_in", symbol && *symbol == '@');
 }
 
 static json_t *refusals(const api_explained *e) {

@@ -22,6 +22,7 @@ typedef struct compile_options {
     const compile_nvrtc *nvrtc; /* (optional) for the cuda compiler */
     cache_store *store;
     bool exact;                     /* lower_options.exact */
+    bool built_in;                  /* lower_options.built_in */
     const char *key_fields;         /* configuration text that reaches a piece (config room) */
     uint32_t threads;               /* compiler runs at a time */
     bool passes;                    /* run the pass pipeline */

@@ -288,6 +288,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf_init(&source, 0);
     lower_options lo = {.isa = d->opt->isa,
                         .exact = d->opt->exact,
+                        .built_in = d->opt->built_in,
                         .passes = &o,
                         .sites = true,
                         .kir = &kir,

@@ -112,6 +112,7 @@ rp_status compile_lower(const compile_options *opt, const split_piece *sp,
                                  .piece = true};
     const lower_options lo = {.isa = opt->isa,
                               .exact = opt->exact,
+                              .built_in = opt->built_in,
                               .passes = &passes,
                               .labels = labels,
                               .choices = choices->of,

@@ -237,6 +237,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .toolchain = &tc,
                          .store = o->store,
                          .exact = is_exact(o),
+                         .built_in = o->config->built_in_products && !tunes,
                          .key_fields = fields,
                          .threads = o->threads,
                          .passes = !eager,

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "gen/attention_tile.h"
 #include "gen/axis.h"
+#include "gen/product.h"
 
 #define MAX_HEAD_DIM 1024
 #define MAX_GROUP 256
@@ -23,10 +24,28 @@ static const builtin attention[] = {
 #endif
 };
 
-#define N_ATTENTION (sizeof attention / sizeof *attention)
+static const builtin product[] = {
+    [GEN_ISA_PORTABLE] = {"@product_portable", gen_product_portable},
+#if defined(__x86_64__)
+    [GEN_ISA_AVX2] = {"@product_avx2", gen_product_avx2},
+    [GEN_ISA_AVX512] = {"@product_avx512", gen_product_avx512},
+#endif
+};
+
+#define N_ISA (sizeof attention / sizeof *attention)
+_Static_assert(N_ISA == sizeof product / sizeof *product, "one of each for every instruction set");
+
+/* Of a set without kernels of its own: those of the largest that has. */
+static size_t with_kernels(gen_isa isa) {
+    return (size_t)isa < N_ISA ? (size_t)isa : N_ISA - 1;
+}
 
 const char *gen_attention_name(gen_isa isa) {
-    return attention[(size_t)isa < N_ATTENTION ? (size_t)isa : N_ATTENTION - 1].name;
+    return attention[with_kernels(isa)].name;
+}
+
+const char *gen_product_name(gen_isa isa) {
+    return product[with_kernels(isa)].name;
 }
 
 static const builtin axes[] = {
@@ -35,8 +54,10 @@ static const builtin axes[] = {
 gen_host_fn gen_builtin_find(const char *name) {
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
         if (strcmp(axes[i].name, name) == 0) return axes[i].fn;
-    for (size_t i = 0; i < N_ATTENTION; i++)
+    for (size_t i = 0; i < N_ISA; i++) {
         if (strcmp(attention[i].name, name) == 0) return attention[i].fn;
+        if (strcmp(product[i].name, name) == 0) return product[i].fn;
+    }
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* Kernels compiled into the library: attention for every instruction set, and their records.
  *
- * A built-in kernel is a host function like generated ones (gen/gen.h) whose last argument is its record. */
+ * A built-in kernel is a host function like generated ones (gen/gen.h) whose last argument is its record (of gen/product.h: the
+ * one behind the operands). */
 #ifndef GEN_BUILTIN_H
 #define GEN_BUILTIN_H
 

@@ -350,6 +350,9 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     bool tensor = lower_tensor_can(L, gr, name, f.x);
     if (packed) RP_TRY(add_pack(L, gr, tensor, &operand[1].idx));
     if (tensor) return lower_tensor_group(L, gr, name, f.x, operand);
+    gen_product_record record;
+    if (!quant && lower_stored_record(L, gr, &f, &record))
+        return lower_stored_group(L, gr, &f, name, &record, operand);
     size_t begin = L->source.len;
     memcpy(L->args, operand, sizeof operand);
     L->n_args = 2;

@@ -2,6 +2,7 @@
 #ifndef LOWER_MATMUL_H
 #define LOWER_MATMUL_H
 
+#include "gen/product.h"
 #include "lower/emit.h"
 #include "lower/product.h"
 
@@ -43,6 +44,12 @@ rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
 /* The text of the kernel behind those of its epilogues; its arguments 0 and 1 are the operands. */
 rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
                              const char *name, ir_dim *items);
+/* stored.c: whether a kernel of the library makes the results of the group, and then what it is told. */
+bool lower_stored_record(const lowerer *L, const pass_group *gr, const lower_float_group *f,
+                         gen_product_record *out);
+rp_status lower_stored_group(lowerer *L, const pass_group *gr, const lower_float_group *f,
+                             const char *name, const gen_product_record *r,
+                             const lower_ref operand[2]);
 /* A dim of the graph as an expression over dim[]; L->err where it overflows. */
 void lower_put_dim(lowerer *L, ir_dim d);
 /* product_cuda.c: the same kernel in CUDA C, where neither operand is packed. */

@@ -1,6 +1,6 @@
 /* Products of float operands in every form that a graph has for them: ranks, broadcast batches, transposed and sliced operands,
  * parameters in both layouts, types, odd and symbolic sizes, empty ones, epilogues. Compiled for every instruction set and with
- * several thread counts, eager and interpreted: the bits of a sum depend on k alone. */
+ * several thread counts, with kernels of the library and without, eager and interpreted: the bits of a sum depend on k alone. */
 #include "support/both.h"
 
 typedef struct form {
@@ -90,6 +90,7 @@ static void is_equal_everywhere(both *b, const char *what) {
                 !(gen_isa_granted() & GEN_ISA_BIT((gen_isa)isa)))
                 continue;
             o.threads = threads;
+            o.built_in = threads != 2; /* both_agree has run those by two threads */
             CHECK_OK(plan_run_graph(b->g, &b->l, &o, &r, &err), &err);
             const char *d = plan_run_differs(b->g, &b->code, &r);
             if (d) fail_msg("%s: %s, %u threads: %s", what, gen_isa_name((gen_isa)isa), threads, d);
@@ -108,9 +109,87 @@ static void products_agree(void **state) {
     }
 }
 
+/* Products, and how many kernels are generated for them. */
+static const struct stored {
+    const char *what, *text;
+    uint32_t n_kernels;
+} stored[] = {
+    {"two computed operands, then batches",
+     "graph @g(%a: f32[37,70], %b: f32[70,45], %c: f32[3,2,5,9], %d: f32[2,9,33]) {\n"
+     "  %0 = matmul %a, %b\n  %1 = matmul %c, %d\n  ret %0, %1 }\n",
+     0},
+    {"a parameter each way",
+     "graph @g(%x: f32[50,60]) {\n  %w = param @w : f32[60,33]\n  %v = param @v : f32[45,60]\n"
+     "  %0 = matmul %x, %w\n  %1 = matmul %x, %v {trans_b=true}\n  ret %0, %1 }\n",
+     0},
+    {"parameters of each type",
+     "graph @g(%x: f32[5,64]) {\n  %h = param @h : f16[64,40]\n  %j = param @j : bf16[40,64]\n"
+     "  %q = param @q : q4_0[64,64]\n  %r = param @r : q4_1[32,64]\n  %s = param @s : q8_0[96,64]\n"
+     "  %dq = dequant %q\n  %dr = dequant %r\n  %ds = dequant %s\n"
+     "  %0 = matmul %x, %h\n  %1 = matmul %x, %j {trans_b=true}\n"
+     "  %2 = matmul %x, %dq {trans_b=true}\n  %3 = matmul %x, %dr {trans_b=true}\n"
+     "  %4 = matmul %x, %ds {trans_b=true}\n  ret %0, %1, %2, %3, %4 }\n",
+     0},
+    {"views of one operand",
+     "graph @g(%a: f32[31,20]) {\n  %t = permute %a {axes=[1,0]}\n"
+     "  %s = slice %a {axis=1, start=3, stop=19}\n  %r = slice %a {axis=0, start=2, stop=18}\n"
+     "  %0 = matmul %t, %a\n  %1 = matmul %s, %r\n  ret %0, %1 }\n",
+     0},
+    {"one row of a large parameter, which is read where it lies",
+     "graph @g(%x: f32[1,2048]) {\n  %w = param @w : f32[4111,2048]\n"
+     "  %0 = matmul %x, %w {trans_b=true}\n  ret %0 }\n",
+     0},
+    {"more than a launch has room for",
+     "graph @g(%x: f32[7,64]) {\n  %a = param @a : f32[40,64]\n  %b = param @b : f32[31,64]\n"
+     "  %c = param @c : f32[64,64]\n  %d = param @d : f32[1,64]\n  %e = param @e : f32[33,64]\n"
+     "  %0 = matmul %x, %a {trans_b=true}\n  %1 = matmul %x, %b {trans_b=true}\n"
+     "  %2 = matmul %x, %c {trans_b=true}\n  %3 = matmul %x, %d {trans_b=true}\n"
+     "  %4 = matmul %x, %e {trans_b=true}\n  ret %0, %1, %2, %3, %4 }\n",
+     1},
+    {"a symbol",
+     "graph @g(%a: f32[T,70], %b: f32[70,45]) where T in [1,40] {\n"
+     "  %0 = matmul %a, %b\n  ret %0 }\n",
+     1},
+    {"a result that is rounded",
+     "graph @g(%a: bf16[9,70], %b: bf16[70,45]) {\n  %0 = matmul %a, %b\n  %1 = cast %0 "
+     "{dtype=bf16}\n  ret %1 }\n",
+     1},
+    {"an epilogue",
+     "graph @g(%a: f32[9,70], %b: f32[70,45]) {\n  %0 = matmul %a, %b\n  %1 = tanh %0\n"
+     "  ret %1 }\n",
+     1},
+    {"a product that its epilogue reads, too",
+     "graph @g(%a: f32[9,70], %b: f32[70,45]) {\n  %0 = matmul %a, %b\n  %1 = tanh %0\n"
+     "  ret %0, %1 }\n",
+     1},
+};
+
+/* What is stored as it is comes from kernels of the library: the bits are those of generated ones. */
+static void what_is_only_stored_is_not_compiled(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+        rp_error err = {0};
+        both b = both_of(stored[i].text, 31 + i);
+        plan_run_options o = both_compiled(gen_isa_best());
+        plan_run r = {0};
+        both_agree(&b, stored[i].what, 2e-5);
+        if (b.code.n_kernels != stored[i].n_kernels)
+            fail_msg("%s: %u kernels", stored[i].what, b.code.n_kernels);
+        o.built_in = false;
+        CHECK_OK(plan_run_graph(b.g, &b.l, &o, &r, &err), &err);
+        assert_true(r.n_kernels > 0);
+        const char *d = plan_run_differs(b.g, &b.code, &r);
+        if (d) fail_msg("%s: generated: %s", stored[i].what, d);
+        plan_run_done(&r);
+        both_done(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree),
+        cmocka_unit_test(what_is_only_stored_is_not_compiled),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

@@ -65,6 +65,7 @@ static inline plan_run_options both_compiled(gen_isa isa) {
                               .toolchain = &host.toolchain,
                               .store = host.store,
                               .threads = 2,
+                              .built_in = true, /* as users have it */
                               .passes = true};
 }
 

@@ -131,12 +131,15 @@ static rp_status start(runner *r, plan_run *out) {
                          .store = r->opt->store,
                          .nvrtc = r->opt->nvrtc,
                          .exact = r->opt->exact,
+                         .built_in = r->opt->built_in,
                          .tuner = r->opt->tuner,
                          .threads = 1,
                          .splitting_ops = r->opt->splitting_ops,
                          .n_splitting_ops = r->opt->n_splitting_ops,
                          .passes = r->opt->passes};
-    RP_TRY(compile_graph(r->g, &o, &r->p, NULL, r->err));
+    compile_stats stats = {0};
+    RP_TRY(compile_graph(r->g, &o, &r->p, &stats, r->err));
+    out->n_kernels = stats.kernels;
     r->d = r->opt->open;
     if (!r->d)
         RP_TRY(hal_open(r->opt->device ? r->opt->device : "cpu", r->opt->threads, &r->d, r->err));

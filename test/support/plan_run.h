@@ -11,6 +11,7 @@ typedef struct plan_run {
     void **out, **state, **input;
     size_t *out_size, *state_size, *input_size;
     uint32_t n_out, n_state, n_input;
+    uint32_t n_kernels; /* that were generated */
 } plan_run;
 
 typedef struct plan_run_options {
@@ -25,7 +26,7 @@ typedef struct plan_run_options {
     const char *device;         /* NULL: cpu */
     hal_device *open;           /* (optional) a device in the place of that one; borrowed */
     const compile_nvrtc *nvrtc; /* for compile_cuda */
-    bool exact;
+    bool exact, built_in;
     compile_tuner *tuner; /* (optional) */
     bool as_graph;        /* a replay of a device graph */
 } plan_run_options;

@@ -367,6 +367,42 @@ static void second_time_is_cached(void **state) {
     assert_int_equal(second.pieces, 1);
 }
 
+/* A product alone runs no compiler, unless the setting or the autotuner wants a kernel that is generated. */
+static void a_stored_product_is_not_compiled(void **state) {
+    static const char *const text =
+        "graph @g(%a: f32[3,2], %b: f32[2,4]) {\n  %0 = matmul %a, %b\n  ret %0\n}\n";
+    static const struct {
+        const char *setting;
+        uint32_t n_kernels;
+    } how[] = {{"level=2", 0},
+               {"built_in_products=false", 1},
+               {"inductor_compile_config={\"max_autotune\":true}", 1}};
+    float a[6] = {1, 2, 3, 4, 5, 6}, m[8] = {1, 0, 0, 1, 0, 1, 0, 1}, to[12];
+    const float want[12] = {1, 2, 0, 3, 3, 4, 0, 7, 5, 6, 0, 11};
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    rp_buffer in[2] = {{RP_DTYPE_F32, 2, {3, 2}, a}, {RP_DTYPE_F32, 2, {2, 4}, m}};
+    rp_buffer out = {RP_DTYPE_F32, 2, {3, 4}, to};
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        rp_compiled *c = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        memset(to, 0, sizeof to);
+        CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, how[i].setting, &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+        assert_int_equal(info.kernels, how[i].n_kernels);
+        CHECK_OK(rp_compiled_run(c, in, 2, &out, 1, &err), &err);
+        for (int j = 0; j < 12; j++) assert_true(to[j] == want[j]);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
 /* Somebody removes the whole cache folder while the compiler runs: what it made is used, and kept in a new folder. */
 static void a_folder_removed_while_compiling(void **state) {
     (void)state;
@@ -689,6 +725,7 @@ int main(void) {
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(lost_allocations),
         cmocka_unit_test(states_are_bound_by_name),
+        cmocka_unit_test(a_stored_product_is_not_compiled),
         cmocka_unit_test(a_folder_removed_while_compiling),
         cmocka_unit_test(a_folder_that_is_always_removed),
     };
