@@ -5,8 +5,18 @@
 
 /* BARE: entries without a graph that are kept, which tell why there is none. PATIENCE: captures that were of no use, after which
  * others are only tried where they promise more. PAYS: replays that make up for a capture. IDLE: calls without one after which a
- * graph is given up, COOL: to a form that was HOT times among the last AUTOGRAPH_LATE without one. */
-enum { BARE = 1024, PATIENCE = 32, PAYS = 8, IDLE = 1 << 14, COOL = 1 << 10, HOT = 8 };
+ * graph is given up, COOL: to a form that was HOT times among the last AUTOGRAPH_LATE without one. LOST: graphs of a form that were invalid
+ * when they were wanted, after which it is tried once in PAUSE calls. */
+enum {
+    BARE = 1024,
+    PATIENCE = 32,
+    PAYS = 8,
+    IDLE = 1 << 14,
+    COOL = 1 << 10,
+    HOT = 8,
+    LOST = 4,
+    PAUSE = 256
+};
 
 /* --- bytes --------------------------------------------------------------------------------- */
 
@@ -107,8 +117,13 @@ static bool is_crowded(rp_autograph *a, uint64_t hash) {
     return idle(a, g->oldest) < (hot ? COOL : IDLE);
 }
 
-const char *autograph_form_reason(const rp_function *f, uint64_t hash) {
+const char *autograph_form_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
     if (f->a->o.growth == RP_GROWTH_EXACT) return NULL;
+    if (e)
+        return e->lost >= LOST && idle(f->a, e) < PAUSE
+                   ? "its graphs are not replayed: what they call is bound anew, or memory of "
+                     "theirs freed, between any two calls; it is captured now and then"
+                   : NULL;
     if (never_repeats(f, hash))
         return "forms of this function have not come twice so far; this one is captured when it "
                "does";

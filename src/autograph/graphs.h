@@ -69,8 +69,9 @@ struct autograph_entry {
     uint32_t n_temp;
     autograph_entry *newer, *older; /* while it has a graph */
     uint64_t replays, used; /* since it was captured; the call of the manager that used it last */
-    bool invalid;           /* its graph was captured against what has changed */
-    char *inconsistent;     /* why it runs eagerly for good, or NULL */
+    uint32_t lost; /* graphs, one behind the other, that became invalid before they were replayed */
+    bool invalid;  /* its graph was captured against what has changed */
+    char *inconsistent; /* why it runs eagerly for good, or NULL */
 };
 
 typedef struct autograph_graphs {

@@ -107,8 +107,8 @@ bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
 /* After a capture of s (or NULL) that gave no graph: what was taken for it goes back, and the limits hold. */
 void autograph_give_back(rp_autograph *a, autograph_static *s);
 void autograph_limit_cache(rp_autograph *a); /* of outputs, to what memory now taken leaves */
-/* Why a form of f that has no graph is not to have one now; NULL: it is. RP_GROWTH_EXACT captures all of them. */
-const char *autograph_form_reason(const rp_function *f, uint64_t hash);
+/* Why a form of f that has no graph is not to have one now; NULL: it is. e: its entry, or NULL. RP_GROWTH_EXACT captures all of them. */
+const char *autograph_form_reason(const rp_function *f, const autograph_entry *e, uint64_t hash);
 /* Bytes that count for max_bytes, and how many more there may be. */
 uint64_t autograph_all_bytes(const rp_autograph *a);
 uint64_t autograph_room(const rp_autograph *a);

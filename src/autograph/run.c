@@ -303,8 +303,8 @@ static const char *replay_reason(rp_autograph *a, autograph_entry *e, const rp_v
 
 static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
     if (f->refused) return f->refused;
-    if (e) return e->inconsistent;
-    return autograph_form_reason(f, hash);
+    if (e && e->inconsistent) return e->inconsistent;
+    return autograph_form_reason(f, e, hash);
 }
 
 /* reason: why it is not to be captured, or NULL. */
@@ -339,7 +339,10 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     RP_TRY(base_buf_status(&a->key, err));
     uint64_t hash = base_hash64(a->key.data, a->key.len) ^ (uint64_t)(uintptr_t)f * 0x9e3779b9;
     autograph_entry *e = autograph_find(&a->graphs, f, a->key.data, a->key.len, hash);
-    if (e && e->graph && !device_graph_valid(e->graph)) autograph_entry_invalidate(&a->graphs, e);
+    if (e && e->graph && !device_graph_valid(e->graph)) {
+        e->lost = e->replays ? 0 : e->lost + 1;
+        autograph_entry_invalidate(&a->graphs, e);
+    }
     a->calls++;
     bool on = !f->o.enable_if || f->o.enable_if(f->o.user);
     if (on && e && e->graph) reason = replay_reason(a, e, args);

@@ -682,6 +682,46 @@ static void functions_take_their_graphs_along(void **state) {
     bench_close(&b);
 }
 
+/* Binds what is bound already, behind its calls, as long as it is told to. */
+typedef struct binder {
+    affine m;
+    bool binds;
+} binder;
+
+static rp_status binds_last(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    binder *u = user;
+    rp_status st = affine_call(&u->m, call, args, result, err);
+    return st == RP_OK && u->binds ? rp_compiled_bind(u->m.c, "shift", &u->m.shift, err) : st;
+}
+
+/* A graph that each call makes invalid is not made in each call, and is tried again. */
+static void graphs_that_are_lost_are_not_made(void **state) {
+    enum { TRIES = 4, PAUSE = 256 };
+    bench b;
+    binder u = {.binds = true};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&u.m, b.device, 0, 2, 1);
+    rp_function *f = function_of(&b, "f", binds_last, &u);
+    for (int i = 0; i < TRIES + PAUSE + 2; i++) {
+        float x = (float)i;
+        bool again = i == TRIES + PAUSE - 1;
+        rp_value in = floats(&x, 1);
+        if (again) u.binds = false;
+        rp_output *o = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(o), i < TRIES || again ? RP_RAN_CAPTURE
+                                           : u.binds          ? RP_RAN_EAGER
+                                                              : RP_RAN_REPLAY);
+        if (rp_output_ran(o) == RP_RAN_EAGER)
+            assert_non_null(strstr(rp_output_reason(o), "bound anew"));
+        assert_true(values_of(o)[0] == 2 * x + 1);
+        rp_output_free(o);
+    }
+    affine_close(&u.m);
+    bench_close(&b);
+}
+
 int main(void) {
     static char cpu[] = "cpu", null[] = "null";
     const struct CMUnitTest tests[] = {
@@ -699,6 +739,7 @@ int main(void) {
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
         cmocka_unit_test(functions_come_behind_those_that_went),
         cmocka_unit_test(functions_take_their_graphs_along),
+        cmocka_unit_test(graphs_that_are_lost_are_not_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
