@@ -1,14 +1,12 @@
-/* Automatic graphs under load: ten thousand random sizes, a thousand managers, several threads, streams and frees at once, and
- * every allocation failing once. */
-#include "support/at_once.h"
+/* Automatic graphs under load: ten thousand random sizes, a thousand managers, several threads, streams and frees at once
+ * (support/thread_functions.c), and every allocation failing once. */
 #include "support/autographs.h"
-
-#include <stdatomic.h>
+#include "support/thread_functions.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 
-enum { MOST = 512, STORM = 10000, ROUNDS = 1000, THREADS = 4, CALLS = 200 };
+enum { MOST = 512, STORM = 10000, ROUNDS = 1000 };
 
 static uint32_t random_next(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -177,93 +175,6 @@ static void a_thousand_managers(void **state) {
     assert_int_equal(base_live(), live);
 }
 
-/* --- threads -------------------------------------------------------------------------------------- */
-
-typedef struct caller {
-    rp_function *f;
-    rp_device *device;
-    int idx, wrong;
-    rp_error err;
-} caller;
-
-static float (*expected)(float x);
-static float affine_of(float x) {
-    return 2 * x + 1;
-}
-
-/* Calls of several sizes; frees and allocates memory of the device between them, while another thread may capture. */
-static void *call_often(void *arg) {
-    caller *me = arg;
-    float x[64];
-    uint32_t seed = (uint32_t)me->idx + 1;
-    for (int i = 0; i < CALLS && me->err.code == RP_OK; i++) {
-        int64_t n = 1 + random_next(&seed) % 64;
-        const rp_value *v = NULL;
-        rp_output *o = NULL;
-        void *p = NULL;
-        for (int64_t k = 0; k < n; k++) x[k] = (float)(me->idx * 1000 + i);
-        rp_value in = floats(x, n), args = rp_value_tuple(&in, 1);
-        if (rp_autograph_run(me->f, &args, &o, &me->err) != RP_OK) break;
-        if (rp_device_alloc(me->device, 100, &p, &me->err) != RP_OK) break;
-        if (rp_output_value(o, &v, &me->err) == RP_OK)
-            for (int64_t k = 0; k < n; k++)
-                me->wrong += ((float *)v->tensor.data)[k] != expected(x[k]);
-        rp_device_free(me->device, p);
-        rp_output_free(o);
-    }
-    return NULL;
-}
-
-static void run_threads(caller *callers) {
-    expected = affine_of;
-    at_once(call_often, callers, sizeof *callers, THREADS);
-    for (int i = 0; i < THREADS; i++) {
-        if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
-        assert_int_equal(callers[i].wrong, 0);
-    }
-}
-
-static void threads_share_a_manager(void **state) {
-    bench b;
-    affine m;
-    caller callers[THREADS] = {0};
-    (void)state;
-    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
-    affine_open(&m, b.device, 0, 2, 1);
-    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
-    for (int i = 0; i < THREADS; i++) callers[i] = (caller){.f = f, .device = b.device, .idx = i};
-    run_threads(callers);
-    assert_int_equal(bench_info(&b).calls, THREADS * CALLS);
-    affine_close(&m);
-    bench_close(&b);
-}
-
-/* What MagiCompiler does not support: a manager a stream, at the same time, over one compiled graph. */
-static void streams_run_at_once(void **state) {
-    bench b, own[THREADS];
-    affine m;
-    caller callers[THREADS] = {0};
-    rp_error err = {0};
-    (void)state;
-    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
-    affine_open(&m, b.device, 0, 2, 1);
-    for (int i = 0; i < THREADS; i++) {
-        own[i].device = b.device;
-        CHECK_OK(rp_stream_open(b.device, &own[i].stream, &err), &err);
-        CHECK_OK(rp_autograph_create(own[i].stream, NULL, &own[i].graphs, &err), &err);
-        rp_function *f = function_by(&own[i], &m, (rp_output_policy)(i % 3));
-        callers[i] = (caller){.f = f, .device = b.device, .idx = i};
-    }
-    run_threads(callers);
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(bench_info(&own[i]).calls, CALLS);
-        rp_autograph_destroy(own[i].graphs);
-        rp_stream_close(own[i].stream);
-    }
-    affine_close(&m);
-    bench_close(&b);
-}
-
 /* --- failures ------------------------------------------------------------------------------------- */
 
 /* Two sizes, each twice. A call fails cleanly for lack of memory, or runs without a graph; none gives a wrong value. */
@@ -350,10 +261,9 @@ int main(void) {
         cmocka_unit_test(random_sizes_settle),
         cmocka_unit_test(random_sizes_within_a_budget),
         cmocka_unit_test(a_thousand_managers),
-        cmocka_unit_test(threads_share_a_manager),
-        cmocka_unit_test(streams_run_at_once),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(addresses_may_be_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) +
+           thread_functions_run("cpu", "autograph_storm: threads");
 }
