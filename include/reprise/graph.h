@@ -52,7 +52,7 @@ RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp
                             rp_error *err) RP_MUST_USE;
 /* The same for a device that others use, too, of which it keeps a reference: `device` and `threads` of the configuration, where
  * they are set, must agree with it (RP_CONFIG). NULL: rp_compile. On a GPU (NVRTC compiles) the results have the bits of the CPU,
- * but for products of f16 and bf16 weights, which go to tensor cores unless numerics=exact or batch_invariant; RP_UNSUPPORTED where the graph calls custom ops, or
+ * but for products of f16 and bf16 weights, which go to tensor cores unless numerics=exact or batch_invariant; RP_UNSUPPORTED where the graph calls custom ops without CUDA source, or
  * something else that has no form there yet. */
 RP_API rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
                                rp_compiled **out, rp_error *err) RP_MUST_USE;

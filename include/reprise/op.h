@@ -54,6 +54,8 @@ typedef struct rp_op_call {
         *attrs; /* all of the schema, by name, with defaults where the call gave nothing */
     uint32_t n_attrs;
     uint32_t n_in, n_results;
+    /* Of the step that a model makes (forward_context.h): for functions of the host, within the call. NULL elsewhere. */
+    const struct rp_forward_context *context;
 } rp_op_call;
 /* The attribute of that name; NULL where the schema has none. */
 RP_API const rp_op_attr *rp_op_call_attr(const rp_op_call *call, const char *name);
@@ -63,6 +65,15 @@ RP_API const rp_op_attr *rp_op_call_attr(const rp_op_call *call, const char *nam
  * of a graph it runs on one thread at a time; calls of a compiled graph that run at once (rp_compiled_run) are in it at once. */
 typedef rp_status (*rp_op_fn)(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
                               rp_error *err);
+
+/* What one call of the function of a source is for: an element of the first result, a row (the last axis) of the first argument, or
+ * everything. */
+typedef enum rp_op_items {
+    RP_OP_ELEMENTS,
+    RP_OP_ROWS,
+    RP_OP_WHOLE,
+    RP_OP_ITEMS_COUNT_
+} rp_op_items;
 
 /* Of tensor.h. */
 struct rp_tensor;
@@ -91,6 +102,15 @@ typedef struct rp_op_desc {
     /* Schema: names, kinds and defaults of what calls may give (rp_custom_call). Borrowed as long as the process lives. */
     const rp_op_attr *attrs;
     uint32_t n_attrs;
+    rp_op_items items; /* of the sources */
+    /* (optional) The op as text, C and CUDA C, which is compiled, cached and launched as the kernels around it are (docs/howto-op.md):
+     *
+     *     static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item)
+     *
+     * c_source is taken before `cpu` where code is generated for the host. Borrowed as long as the process lives. */
+    const char *c_source, *cuda_source;
+    uint32_t
+        threads; /* of a block, at most 1024; 0: 256. Each has an item of its own, or all have one row, or all of it */
 } rp_op_desc;
 
 /* Copies desc. RP_INVALID when the name has no namespace or is taken. Thread-safe. */

@@ -89,7 +89,7 @@ static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
     return from->n;
 }
 
-/* What runs on the host cannot be kept for a GPU. */
+/* What only the host runs cannot be kept for a GPU. */
 typedef struct kept_ops {
     const rp_compilation_config *cfg;
     bool gpu;
@@ -97,7 +97,8 @@ typedef struct kept_ops {
 
 static bool keeps_op(const void *user, const rp_op_desc *d) {
     const kept_ops *k = user;
-    return d->cpu && !k->gpu && config_custom_op_on(k->cfg, d->name);
+    bool own = k->gpu ? d->cuda_source != NULL : d->cpu || d->c_source;
+    return own && config_custom_op_on(k->cfg, d->name);
 }
 
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
@@ -296,7 +297,9 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
         "the host reads back from the GPU what decides; where the call is captured the GPU decides";
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
-        if (n->op == IR_custom)
+        const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
+                                                 : NULL;
+        if (n->op == IR_custom && (!d || !d->cuda_source))
             return rp_fail(err, RP_UNSUPPORTED,
                            "graph @%s calls custom op %s, which runs on the host; use device=cpu",
                            ir_graph_name(g), ir_attr_get(n, IR_ATTR_NAME)->u.s);

@@ -306,6 +306,11 @@ static rp_status custom_node(eager *e, ir_ref r) {
     const ir_node *n = eager_at(e, r);
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
+    if (d && !d->cpu && d->c_source)
+        return rp_fail(e->err, RP_UNSUPPORTED,
+                       "custom op %s is C source, and no code is generated here; use level=2 with "
+                       "the backend inductor, or give it a function for cpu, too",
+                       name);
     if (!d || !d->cpu)
         return rp_fail(e->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");

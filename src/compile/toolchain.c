@@ -232,6 +232,12 @@ bool compile_toolchain_there(void) {
     return !none;
 }
 
+/* Of the source of a custom op, whose name it has in the place of a file's. */
+static bool is_of_op(base_str line) {
+    static const char head[] = "custom op ";
+    return line.len >= sizeof head && memcmp(line.ptr, head, sizeof head - 1) == 0;
+}
+
 /* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the
  * compiler's note that it failed; else the first one. */
 static base_str telling_line(const char *out) {
@@ -242,6 +248,7 @@ static base_str telling_line(const char *out) {
         const char *bad = memmem(at, n, "error", 5);
         if (at == out) first = line;
         if (memmem(at, n, "ld:", 3) || memmem(at, n, "undefined reference", 19)) return line;
+        if (bad && is_of_op(line)) return line;
         if (bad) return (base_str){bad, n - (size_t)(bad - at)};
         at += n + (at[n] != 0);
     }
@@ -258,10 +265,14 @@ static rp_status run_programs(const compile_toolchain *t, const char *const *arg
     rp_status st = base_spawn_with(argv, &o, &out, &code, err);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(out.data);
-        st = rp_fail(
-            err, RP_INTERNAL,
-            "%s failed on generated code (exit %d): %.*s; REPRISE_CC names another compiler",
-            argv[0], code, (int)(line.len < 200 ? line.len : 200), line.ptr);
+        int n = (int)(line.len < 200 ? line.len : 200);
+        if (is_of_op(line))
+            st = rp_fail(err, RP_INVALID, "%.*s", n, line.ptr);
+        else
+            st = rp_fail(
+                err, RP_INTERNAL,
+                "%s failed on generated code (exit %d): %.*s; REPRISE_CC names another compiler",
+                argv[0], code, n, line.ptr);
     }
     base_buf_done(&out);
     return st;

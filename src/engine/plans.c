@@ -20,6 +20,7 @@
 #include "engine/isa.h"
 #include "engine/passes.h"
 #include "engine/recompile.h"
+#include "ir/custom.h"
 #include "trace/trace.h"
 
 static rp_numerics numerics_of(const rp_compilation_config *c) {
@@ -38,6 +39,17 @@ static rp_status add_splits(cache_key *k, const rp_compilation_config *cfg, cons
     base_buf_init(&b, 0);
     rp_status st = engine_config_splits(cfg, &b, err);
     if (st == RP_OK) st = cache_key_add(k, name, b.data, err);
+    base_buf_done(&b);
+    return st;
+}
+
+/* Passes of the user may call ops whose kernels are text. */
+static rp_status add_op_sources(cache_key *k, rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    ir_custom_sources(&b);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK && b.len > 0) st = cache_key_add(k, "op sources", b.data, err);
     base_buf_done(&b);
     return st;
 }
@@ -99,6 +111,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     if (is_cuda(o))
         RP_TRY_OUT(cache_key_add(k, "target.sums", is_exact(o) ? "host" : "tensor cores", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
+    RP_TRY_OUT(add_op_sources(k, err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
     RP_TRY_OUT(add_passes(o, k, err));
     RP_TRY_OUT(add_compiler(o, k, err));

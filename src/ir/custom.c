@@ -7,12 +7,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "ir/node.h"
 #include "ir/op_attrs.h"
 
 #define MAX_CUSTOM 256
+#define MAX_THREADS 1024
 #define MAX_CANONICAL (IR_MAX_NAME + 1)
 
 typedef struct entry {
@@ -80,6 +82,19 @@ static rp_status check_functions(const rp_op_desc *d, rp_error *err) {
     return RP_OK;
 }
 
+/* The text of rp_op. */
+static rp_status check_sources(const rp_op_desc *d, rp_error *err) {
+    const char *texts[] = {d->c_source, d->cuda_source};
+    for (int i = 0; i < 2; i++)
+        if (texts[i] && !strstr(texts[i], "rp_op"))
+            return rp_fail(err, RP_INVALID, "custom op %s: its source has no function rp_op",
+                           d->name);
+    if ((unsigned)d->items >= RP_OP_ITEMS_COUNT_ || d->threads > MAX_THREADS)
+        return rp_fail(err, RP_INVALID, "custom op %s: %u threads of items %d; at most %d threads",
+                       d->name, d->threads, (int)d->items, MAX_THREADS);
+    return RP_OK;
+}
+
 static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
     if (!d->name) return rp_fail(err, RP_INVALID, "rp_op_register: name is NULL");
     if (!ir_custom_name_ok(d->name))
@@ -100,6 +115,7 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
                        "most %u",
                        d->name, d->n_results, IR_MAX_RESULTS);
     RP_TRY(ir_op_attrs_check_schema(d, err));
+    RP_TRY(check_sources(d, err));
     return check_functions(d, err);
 }
 
@@ -130,6 +146,19 @@ rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
     rp_status st = add_locked(&own, err);
     atomic_flag_clear_explicit(&table_lock, memory_order_release);
     return st;
+}
+
+void ir_custom_sources(base_buf *out) {
+    const rp_op_desc *d;
+    for (uint32_t i = 0; (d = ir_custom_at(i)) != NULL; i++) {
+        const char *texts[] = {d->c_source, d->cuda_source};
+        for (int k = 0; k < 2; k++) {
+            char hex[33];
+            if (!texts[k]) continue;
+            base_hash_hex(base_hash(texts[k], strlen(texts[k])), hex);
+            base_buf_printf(out, "%s %d %u %s\n", d->name, (int)d->items, d->threads, hex);
+        }
+    }
 }
 
 rp_op_call ir_custom_call_of(const rp_op_desc *d, const rp_op_attr *attrs, uint32_t n_in) {

@@ -3,6 +3,7 @@
 #define LOWER_EMIT_H
 
 #include "gen/template.h"
+#include "ir/custom.h"
 #include "sched/sched.h"
 #include "lower/product.h"
 #include "pass/fuse.h"
@@ -131,6 +132,8 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
 rp_status lower_along_axis(lowerer *L, ir_ref r);
 rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r); /* call, cond, while, scan */
+/* A custom op with a source for the target, over L->args. */
+rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 

@@ -114,13 +114,15 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
     uint32_t n_args = n->n_in + 1 + n->n_more;
-    if (L->opt->target == GEN_CUDA)
+    bool cuda = L->opt->target == GEN_CUDA;
+    bool text = d && (cuda ? d->cuda_source : d->c_source);
+    if (cuda && !text)
         return rp_fail(L->err, RP_UNSUPPORTED,
                        "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
                        name);
     lower_ref *args = base_arena_array(L->arena, n_args, sizeof *args);
     if (!args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
-    if (!d || !d->cpu)
+    if (!d || (!d->cpu && !text))
         return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
@@ -128,6 +130,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
         RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
     memcpy(L->args, args, n_args * sizeof *args);
     L->n_args = n_args;
+    if (text) return lower_source_op(L, n, r, d);
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);
     l->attrs = lower_custom_attrs(n, L->arena);

@@ -1,0 +1,322 @@
+/* Custom ops whose implementation is C or CUDA C: compiled, cached and launched as the kernels around them are, on the host and on a GPU. */
+#include "support/check.h"
+
+#include "reprise/reprise.h"
+#include "support/gpu.h"
+#include "support/jits.h"
+#include "support/trees.h"
+
+enum { ROWS = 37, COLUMNS = 24, N = ROWS * COLUMNS };
+static const char *no_gpu; /* why there is none, not even an emulated one */
+
+/* Both languages take it. */
+static const char bend[] =
+    "static int bend_is(const char *a, const char *b) {\n"
+    "    while (*a && *a == *b) a++, b++;\n"
+    "    return *a == *b;\n"
+    "}\n"
+    "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+    "    double v = ((const float *)arg[0].data)[item] * attr[ATTR_factor].f;\n"
+    "    for (long long i = 0; i < attr[ATTR_offsets].n; i++) v += attr[ATTR_offsets].is[i];\n"
+    "    if (bend_is(attr[ATTR_mode].s, \"a \\\"?\\\\\")) v = -v;\n"
+    "    ((float *)arg[1].data)[item] = (float)(v + arg[1].dim[1] + arg[1].rank);\n"
+    "}\n";
+static const char c_range[] =
+    "#include <math.h>\n"
+    "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long row) {\n"
+    "    const float *x = (const float *)arg[0].data + row * arg[0].dim[1];\n"
+    "    float lo = x[0], hi = x[0];\n"
+    "    for (long long i = 1; i < arg[0].dim[1]; i++) lo = fminf(lo, x[i]), hi = fmaxf(hi, "
+    "x[i]);\n"
+    "    ((float *)arg[1].data)[row] = lo;\n"
+    "    ((float *)arg[2].data)[row] = hi;\n"
+    "}\n";
+/* The threads of a block share a row. */
+static const char cuda_range[] =
+    "#define BEND_LANES 64\n"
+    "__device__ void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long row) {\n"
+    "    __shared__ float lo[BEND_LANES], hi[BEND_LANES];\n"
+    "    const float *x = (const float *)arg[0].data + row * arg[0].dim[1];\n"
+    "    const int lane = threadIdx.x;\n"
+    "    lo[lane] = hi[lane] = x[lane < arg[0].dim[1] ? lane : 0];\n"
+    "    __syncthreads();\n"
+    "    for (int n = BEND_LANES / 2; n > 0; n /= 2) {\n"
+    "        if (lane < n && lo[lane + n] < lo[lane]) lo[lane] = lo[lane + n];\n"
+    "        if (lane < n && hi[lane + n] > hi[lane]) hi[lane] = hi[lane + n];\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "    if (lane == 0) ((float *)arg[1].data)[row] = lo[0], ((float *)arg[2].data)[row] = hi[0];\n"
+    "}\n";
+/* It counts in its operand: the result is what was there. */
+static const char count[] =
+    "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+    "    ((float *)arg[1].data)[item] = ((float *)arg[0].data)[item];\n"
+    "    ((float *)arg[0].data)[item] += 1;\n"
+    "}\n";
+static const char broken[] =
+    "/* nothing is wrong here */\n"
+    "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+    "    ((float *)arg[1].data)[item] = misspelt;\n"
+    "}\n";
+
+static rp_status range_shape(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
+                             rp_tensor_type *out, uint32_t n_out, rp_error *err) {
+    (void)call, (void)n_in, (void)err;
+    for (uint32_t i = 0; i < n_out; i++)
+        out[i] = (rp_tensor_type){RP_DTYPE_F32, RP_SHAPE(rp_tensor_dim(in[0], 0))};
+    return RP_OK;
+}
+
+static int registered(void **state) {
+    static const rp_op_attr schema[] = {
+        {.name = "factor", .kind = RP_OP_F64, .f = 1},
+        {.name = "mode", .kind = RP_OP_STRING, .s = "up"},
+        {.name = "offsets", .kind = RP_OP_I64S},
+    };
+    const rp_op_desc all[] = {
+        {.name = "source::bend",
+         .attrs = schema,
+         .n_attrs = 3,
+         .c_source = bend,
+         .cuda_source = bend},
+        {.name = "source::range",
+         .result_like = -1,
+         .n_results = 2,
+         .shape = range_shape,
+         .items = RP_OP_ROWS,
+         .threads = 64,
+         .c_source = c_range,
+         .cuda_source = cuda_range},
+        {.name = "source::count", .mutates = 1, .c_source = count, .cuda_source = count},
+        {.name = "source::broken", .c_source = broken, .cuda_source = broken},
+        {.name = "source::empty", .c_source = "/* rp_op */", .cuda_source = "/* rp_op */"},
+    };
+    rp_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_op_desc d = all[i];
+        d.size = sizeof d;
+        CHECK_OK(rp_op_register(&d, &err), &err);
+    }
+    if (gpu_emulate(&no_gpu)) no_gpu = NULL;
+    return 0;
+}
+
+/* --- a function of them ------------------------------------------------------------------------------- */
+
+static const int64_t offsets[] = {INT64_C(1) << 40, -(INT64_C(1) << 40), 3};
+static const rp_op_attr attrs[] = {
+    {.name = "factor", .kind = RP_OP_F64, .f = 0.75},
+    {.name = "mode", .kind = RP_OP_STRING, .s = "a \"?\\"},
+    {.name = "offsets", .kind = RP_OP_I64S, .n = 3, .is = offsets},
+};
+
+static rp_tensor bent(rp_tensor x, uint32_t n_attrs) {
+    rp_tensor out;
+    rp_custom_args a = {.size = sizeof a,
+                        .name = "source::bend",
+                        .args = &x,
+                        .n = 1,
+                        .attrs = attrs,
+                        .n_attrs = n_attrs};
+    rp_custom_call(x.graph, &a, &out, 1);
+    return out;
+}
+
+/* Bent twice, in two ways; the range of each row, and what counted. */
+static void trace(rp_graph *g, rp_tensor x, rp_tensor counter, rp_tensor out[4]) {
+    const rp_tensor_type none[2] = {{0}};
+    rp_shape shape = rp_tensor_shape(counter);
+    out[0] = rp_neg(bent(rp_add_scalar(bent(x, 3), 1), 1));
+    rp_custom_results(g, "source::range", out, 1, none, 2, out + 1);
+    out[3] = rp_mul_scalar(rp_custom(g, "source::count", &counter, 1, RP_DTYPE_F32, shape), 2);
+}
+
+typedef struct results {
+    float y[N], lo[ROWS], hi[ROWS], count[4], counter[4];
+} results;
+
+static void expect(const float *x, const results *r, float before, const char *how) {
+    for (int i = 0; i < ROWS; i++) {
+        float lo = r->y[i * COLUMNS], hi = lo;
+        for (int k = 0; k < COLUMNS; k++) {
+            float once = (float)(-(x[i * COLUMNS + k] * 0.75 + 3) + COLUMNS + 2);
+            float want = -(float)((double)(once + 1) * 0.75 + COLUMNS + 2),
+                  got = r->y[i * COLUMNS + k];
+            if (got != want) fail_msg("%s: y[%d][%d] = %g, not %g", how, i, k, got, want);
+            lo = got < lo ? got : lo;
+            hi = got > hi ? got : hi;
+        }
+        if (r->lo[i] != lo || r->hi[i] != hi)
+            fail_msg("%s: row %d: %g .. %g, not %g .. %g", how, i, r->lo[i], r->hi[i], lo, hi);
+    }
+    for (int i = 0; i < 4; i++)
+        if (r->count[i] != 2 * before || r->counter[i] != before + 1)
+            fail_msg("%s: counter %g, %g", how, r->count[i], r->counter[i]);
+}
+
+static void buffers(float *x, results *r, rp_buffer in[2], rp_buffer out[4]) {
+    for (int i = 0; i < N; i++) x[i] = (float)((i * 37) % 101) / 8;
+    in[0] = (rp_buffer){RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x};
+    in[1] = (rp_buffer){RP_DTYPE_F32, 1, {4}, r->counter};
+    out[0] = (rp_buffer){RP_DTYPE_F32, 2, {ROWS, COLUMNS}, r->y};
+    out[1] = (rp_buffer){RP_DTYPE_F32, 1, {ROWS}, r->lo};
+    out[2] = (rp_buffer){RP_DTYPE_F32, 1, {ROWS}, r->hi};
+    out[3] = (rp_buffer){RP_DTYPE_F32, 1, {4}, r->count};
+}
+
+static rp_status compile(const char *settings, const char *op, rp_compiled **out, rp_error *err) {
+    rp_graph *g = rp_graph_new("sources");
+    rp_compilation_config *cfg = rp_config_new();
+    char copy[512];
+    rp_tensor made[4],
+        x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "T", 1, 64), COLUMNS)),
+        counter = rp_mutable_input(g, "counter", RP_DTYPE_F32, RP_SHAPE(4));
+    if (op)
+        made[0] = rp_custom(g, op, &x, 1, RP_DTYPE_F32, (rp_shape){0});
+    else
+        trace(g, x, counter, made);
+    rp_status st = rp_graph_finish(g, made, op ? 1 : 4, err);
+    (void)snprintf(copy, sizeof copy, "%s", settings);
+    for (char *word = strtok(copy, " "); word && st == RP_OK; word = strtok(NULL, " "))
+        st = rp_config_set(cfg, word, err);
+    if (st == RP_OK) st = rp_compile(g, cfg, out, err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return st;
+}
+
+static uint32_t check_compiled(const char *settings) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    static float x[N];
+    static results r;
+    rp_buffer in[2], out[4];
+    memset(&r, 0, sizeof r);
+    buffers(x, &r, in, out);
+    CHECK_OK(compile(settings, NULL, &c, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(rp_compiled_run(c, in, 2, out, 4, &err), &err);
+        expect(x, &r, (float)i, settings);
+    }
+    CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+    assert_null(info.reason);
+    rp_compiled_free(c);
+    return info.compiles;
+}
+
+/* --- tests ----------------------------------------------------------------------------------------------- */
+
+static void the_host_runs_c(void **state) {
+    char settings[400];
+    (void)state;
+    (void)check_compiled("level=2");
+    (void)check_compiled("level=3 threads=2 splitting_ops=[\"source::range\"]");
+    (void)snprintf(settings, sizeof settings, "level=2 cache_dir=%s", tree_new("host"));
+    assert_true(check_compiled(settings) > 0);
+    assert_int_equal(check_compiled(settings), 0); /* the code is in the cache */
+}
+
+static void a_gpu_runs_cuda(void **state) {
+    char settings[400];
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    (void)snprintf(settings, sizeof settings, "level=2 device=cuda:0 cache_dir=%s",
+                   tree_new("gpu"));
+    assert_true(check_compiled(settings) > 0);
+    assert_int_equal(check_compiled(settings), 0);
+}
+
+static rp_status function(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    static rp_value out[4];
+    rp_tensor made[4];
+    (void)user, (void)err;
+    trace(rp_jit_graph(call), rp_jit_tensor(call, &args->item[0]),
+          rp_jit_tensor(call, &args->item[1]), made);
+    for (int i = 0; i < 4; i++) out[i] = rp_jit_value(call, made[i]);
+    *result = rp_value_tuple(out, 4);
+    return RP_OK;
+}
+
+/* One graph, which may be captured: nothing is left to the host. */
+static void check_function(const char *mode) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    rp_jit *f = NULL;
+    static float x[N];
+    static results r;
+    rp_buffer in[2], out[4];
+    memset(&r, 0, sizeof r);
+    buffers(x, &r, in, out);
+    CHECK_OK(rp_device_open("cuda:0", 1, &d, &err), &err);
+    rp_jit_options o = jit_options(function);
+    o.device = d;
+    o.fullgraph = true;
+    o.mode = mode;
+    CHECK_OK(jit_of(o, "level=2", &f, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        rp_value v[] = {rp_value_tensor(in[0]), rp_value_tensor(in[1])};
+        rp_value args = rp_value_tuple(v, 2);
+        CHECK_OK(rp_jit_run_into(f, &args, out, 4, &err), &err);
+        expect(x, &r, (float)i, mode);
+    }
+    assert_int_equal(jit_info(f).breaks, 0);
+    rp_jit_free(f);
+    rp_device_close(d);
+}
+
+static void no_graph_breaks_on_a_gpu(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    check_function("default");
+    check_function("reduce-overhead");
+}
+
+/* One line: the op, the line of its source, and what the compiler says first. */
+static void an_error_names_the_op(void **state) {
+    static const struct {
+        const char *settings, *op, *text;
+    } bad[] = {
+        {"level=2", "source::broken", "custom op source::broken:3:36: error: "},
+        {"level=2", "source::empty", "custom op source::empty"},
+        {"level=2 device=cuda:0", "source::broken", "custom op source::broken:3:36: error: "},
+        {"level=2 device=cuda:0", "source::empty", "custom op source::empty"},
+        {"level=0", "source::bend", "custom op source::bend is C source, and no code is generated"},
+        {"level=2 backend=eager", "source::bend", "source::bend is C source"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        if (no_gpu && strstr(bad[i].settings, "cuda")) continue;
+        rp_status st = compile(bad[i].settings, bad[i].op, &c, &err);
+        if (st == RP_OK || !strstr(err.text, bad[i].text) || strchr(err.text, '\n'))
+            fail_msg("%s, %s: %s", bad[i].op, bad[i].settings, err.text);
+        rp_compiled_free(c);
+    }
+}
+
+static void bad_sources_are_refused(void **state) {
+    const rp_op_desc bad[] = {{.name = "source::bad", .c_source = "void op(void) {}"},
+                              {.name = "source::bad", .cuda_source = bend, .threads = 1025},
+                              {.name = "source::bad", .c_source = bend, .items = (rp_op_items)3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rp_error err = {0};
+        rp_op_desc d = bad[i];
+        d.size = sizeof d;
+        assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, i ? "threads of items" : "has no function rp_op"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_host_runs_c),          cmocka_unit_test(a_gpu_runs_cuda),
+        cmocka_unit_test(no_graph_breaks_on_a_gpu), cmocka_unit_test(an_error_names_the_op),
+        cmocka_unit_test(bad_sources_are_refused),
+    };
+    return cmocka_run_group_tests(tests, registered, NULL);
+}
