@@ -72,6 +72,9 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     RP_TRY_OUT(open_program(r, &r->parts.model, o->plans->model, err));
     RP_TRY_OUT(open_program(r, &r->parts.head, o->plans->head, err));
     RP_TRY_OUT(engine_runner_take_memory(r, err));
+    RP_TRY_OUT(engine_layers_init(&r->layers, &r->parts.model, &r->kv, err));
+    plan_exec_set_context(r->parts.model.x, &r->context);
+    plan_exec_set_context(r->parts.head.x, &r->context);
     *out = r;
     r = NULL;
 out:
@@ -98,6 +101,7 @@ void engine_runner_free(engine_runner *r) {
     engine_step_free(r->step);
     graph_dispatcher_done(&r->dispatcher);
     engine_runner_give_memory(r);
+    engine_layers_done(&r->layers);
     base_free(r);
 }
 
@@ -106,8 +110,8 @@ void engine_runner_free(engine_runner *r) {
 /* All graphs of a record, on a dummy step: between steps, so that nothing alive is written over. */
 static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     const engine_route nowhere = engine_results_nowhere(&r->results);
-    rp_forward_context fc;
-    RP_TRY(engine_step_dummy(r->step, d, &fc, err));
+    RP_TRY(engine_step_dummy(r->step, d, &r->context, err));
+    engine_layers_tell(&r->layers, &r->kv, &r->context);
     if (r->o.config->cudagraph_num_of_warmups > 0) { /* else nothing runs */
         RP_TRY(engine_inputs_write(&r->in, d, engine_step_extents(r->step), &nowhere, err));
         RP_TRY(engine_inputs_fetch(&r->in, err));
@@ -209,7 +213,7 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
                          rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
     const engine_route route = engine_results_route(&r->results);
-    rp_forward_context fc;
+    rp_forward_context *fc = &r->context;
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
@@ -217,8 +221,9 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
         RP_TRY(capture_record(r, d, err));
         RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
     }
-    RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
-    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
+    RP_TRY(engine_step_build(r->step, batch, kv, d, fc, err));
+    engine_layers_tell(&r->layers, &r->kv, fc);
+    RP_TRY(engine_weights_reach(r->weights, fc->attn_metadata.max_seqlen_k, err));
     return engine_inputs_write(&r->in, d, engine_step_extents(r->step), &route, err);
 }
 
@@ -300,11 +305,12 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
                              int64_t *ns, rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
     const engine_route route = engine_results_nowhere(&r->results);
-    rp_forward_context fc;
+    rp_forward_context *fc = &r->context;
     rp_dispatch d;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
-    RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
-    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
+    RP_TRY(engine_step_build(r->step, batch, kv, &d, fc, err));
+    engine_layers_tell(&r->layers, &r->kv, fc);
+    RP_TRY(engine_weights_reach(r->weights, fc->attn_metadata.max_seqlen_k, err));
     RP_TRY(engine_inputs_write(&r->in, &d, engine_step_extents(r->step), &route, err));
     RP_TRY(engine_inputs_fetch(&r->in, err));
     rp_batch_descriptor key = {

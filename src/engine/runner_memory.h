@@ -4,6 +4,7 @@
 
 #include "engine/inputs.h"
 #include "engine/kv_memory.h"
+#include "engine/layers.h"
 #include "engine/parts.h"
 #include "engine/results.h"
 #include "engine/runner.h"
@@ -23,7 +24,9 @@ struct engine_runner {
     engine_kv_memory kv;
     size_t left_at[MODEL_N_RESULTS + 1]; /* where each lies, and the end */
     rp_dispatch last;
-    uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
+    engine_layers layers;
+    rp_forward_context context; /* of the step under way, or the last one */
+    uint64_t next_crowded;      /* the count of crowded lists that is worth a hint */
 };
 
 /* All of it, once the programs are open; given back also where only some was had. */

@@ -13,8 +13,10 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
         for (uint32_t d = 0; d < l->rank; d++)
             bufs[i].dim[d] = ir_dim_code_eval_ll(&l->dim[d], dim);
     }
-    return c->checked ? ir_custom_run_checked(c->op, &c->call, bufs, err)
-                      : ir_custom_run(c->op, &c->call, bufs, err);
+    rp_op_call call = c->call;
+    call.context = c->of->context;
+    return c->checked ? ir_custom_run_checked(c->op, &call, bufs, err)
+                      : ir_custom_run(c->op, &call, bufs, err);
 }
 
 typedef struct bound_range {

@@ -135,7 +135,7 @@ static rp_status find_customs(plan_exec *x, bool checked, rp_error *err) {
         if (!l->custom) continue;
         if (!x->calls) x->calls = base_alloc_array(x->p->n_launches, sizeof *x->calls);
         if (!x->calls) return rp_fail(err, RP_NOMEM, "custom ops");
-        x->calls[i] = (plan_custom_call){.launch = l, .checked = checked};
+        x->calls[i] = (plan_custom_call){.of = x, .launch = l, .checked = checked};
         RP_TRY(find_custom(x, l, &x->calls[i], err));
     }
     return RP_OK;
@@ -269,6 +269,10 @@ void plan_exec_free(plan_exec *x) {
 
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p) {
     if (idx < leaf_count(x->p, seg)) x->leaves[seg][idx] = p;
+}
+
+void plan_exec_set_context(plan_exec *x, const rp_forward_context *context) {
+    x->context = context;
 }
 
 void plan_exec_set_weights(plan_exec *x, const uint8_t *weights) {

@@ -43,6 +43,9 @@ rp_status plan_exec_function(const plan_exec *x, const char *symbol, hal_functio
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx);
 
+/* What custom ops of the host see of the step that runs, from the next call on; borrowed. Not of executors made of x. */
+void plan_exec_set_context(plan_exec *x, const struct rp_forward_context *context);
+
 /* Where values lie from the next bind on; for executors that were made with lent_arena. */
 void plan_exec_set_arena(plan_exec *x, void *arena);
 

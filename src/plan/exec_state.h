@@ -4,9 +4,11 @@
 
 #include "plan/control.h"
 #include "plan/exec.h"
+#include "reprise/forward_context.h"
 
 /* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
 typedef struct plan_custom_call {
+    const plan_exec *of; /* whose context the op sees */
     const rp_op_desc *op;
     rp_op_call call;
     const plan_launch *launch;
@@ -27,11 +29,12 @@ struct plan_exec {
     hal_function *functions;
     const uint8_t *weights;
     uint8_t *arena;
-    size_t own_arena;        /* bytes to release; 0 = the caller's */
-    plan_grown *grown;       /* by value; NULL when every one has a bound */
-    plan_custom_call *calls; /* by launch; NULL when no launch is a custom op */
-    base_arena *attrs;       /* of calls */
-    plan_running **running;  /* by launch: of control launches; NULL when there are none */
+    size_t own_arena;                  /* bytes to release; 0 = the caller's */
+    plan_grown *grown;                 /* by value; NULL when every one has a bound */
+    plan_custom_call *calls;           /* by launch; NULL when no launch is a custom op */
+    base_arena *attrs;                 /* of calls */
+    const rp_forward_context *context; /* of the step under way, for calls; NULL: there is none */
+    plan_running **running; /* by launch: of control launches; NULL when there are none */
     bool lent_arena;
     uint8_t *consts; /* the records, in device memory */
     size_t *const_at, consts_size;
