@@ -155,6 +155,25 @@ typedef struct rp_score_options {
 RP_API rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity,
                                  rp_error *err) RP_MUST_USE;
 
+/* Hidden states of a prompt: of each token what the last layer makes of it. */
+typedef struct rp_hidden_options {
+    size_t size; /* sizeof(rp_hidden_options) */
+    const int32_t *prompt_ids;
+    uint32_t n_prompt_ids;
+    /* False: the sum that leaves the last layer. True: that behind the model's output norm, whose products with the rows of the output matrix are
+     * the logits; what embeddings are made of. */
+    bool normed;
+    /* In the order of positions; row: width numbers, borrowed until it returns. */
+    void (*on_token)(void *user, uint32_t position, const float *row, uint32_t width);
+    void *user;
+} rp_hidden_options;
+#define RP_HIDDEN_OPTIONS_INIT \
+    { sizeof(rp_hidden_options), NULL, 0, false, NULL, NULL }
+/* On an engine without requests under way (RP_INVALID). The last layer behind its attention is computed by the host, whatever the device: it is
+ * compiled at the first call of an engine, which keeps its weights of that layer once more as they are in the file. */
+RP_API rp_status rp_engine_hidden(rp_engine *e, const rp_hidden_options *o,
+                                  rp_error *err) RP_MUST_USE;
+
 /* Text to ids with special tokens recognised, any bytes as in a request, and back; owned by the caller (rp_engine_text_free). */
 RP_API rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out,
                                     uint32_t *out_n, rp_error *err) RP_MUST_USE;

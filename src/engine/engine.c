@@ -383,6 +383,7 @@ void rp_engine_close(rp_engine *e) {
     engine_jobs_free(e);
     engine_sampler_free(e->sampler);
     engine_kv_free(e->kv);
+    engine_hidden_free(e->hidden);
     engine_runner_free(e->runner);
     engine_weights_free(e->weights);
     engine_plans_done(&e->plans);

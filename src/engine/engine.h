@@ -15,6 +15,10 @@
 #include "model/resolve.h"
 #include "reprise/engine.h"
 
+/* What rp_engine_hidden keeps from one call to the next (hidden.c). NULL is fine. */
+typedef struct engine_hidden engine_hidden;
+void engine_hidden_free(engine_hidden *h);
+
 /* A request as its submitter sees it. */
 typedef struct engine_job {
     rp_engine *e;
@@ -74,6 +78,7 @@ struct rp_engine {
     engine_weights *weights;
     engine_runner *runner;
     engine_kv *kv;
+    engine_hidden *hidden; /* NULL: nobody has asked */
     engine_sched *sched;
     engine_sampler *sampler;
     int32_t *tokens; /* of a step, [max_num_seqs] */

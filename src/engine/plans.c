@@ -23,7 +23,7 @@
 #include "ir/custom.h"
 #include "trace/trace.h"
 
-static rp_numerics numerics_of(const rp_compilation_config *c) {
+rp_numerics engine_plans_numerics(const rp_compilation_config *c) {
     return c->numerics == CONFIG_NUMERICS_EXACT  ? RP_NUMERICS_EXACT
            : c->numerics == CONFIG_NUMERICS_FAST ? RP_NUMERICS_FAST
                                                  : RP_NUMERICS_DEFAULT;
@@ -176,7 +176,7 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
 
 static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head,
                             rp_error *err) {
-    model_graph_options g = {numerics_of(o->config), o->config->max_num_batched_tokens.v,
+    model_graph_options g = {engine_plans_numerics(o->config), o->config->max_num_batched_tokens.v,
                              o->config->max_num_seqs.v};
     RP_TRY(model_llama_graph(o->source, &g, model, err));
     return model_llama_head(o->source, &g, head, err);

@@ -45,4 +45,7 @@ void engine_plans_done(engine_plans *p);
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out,
                            rp_error *err) RP_MUST_USE;
 
+/* Of the graphs of a model. */
+rp_numerics engine_plans_numerics(const rp_compilation_config *c);
+
 #endif

@@ -318,6 +318,15 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     return engine_part_time(&r->parts.whole, &key, ns, err);
 }
 
+rp_status engine_runner_left(engine_runner *r, uint32_t which, size_t size, void *out,
+                             rp_error *err) {
+    hal_device *d = r->o.device;
+    if (engine_results_in_flight(&r->results) || size > r->left_at[which + 1] - r->left_at[which])
+        return rp_fail(err, RP_INTERNAL, "%zu bytes of what the model left", size);
+    RP_TRY(d->ops->copy(d, out, r->left + r->left_at[which], size, err));
+    return d->ops->synchronize(d, err);
+}
+
 /* --- reports ----------------------------------------------------------------------------------- */
 
 const graph_state *engine_runner_state(const engine_runner *r) {

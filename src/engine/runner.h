@@ -73,6 +73,10 @@ rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out
  * speed, or a part of them where they come from a device. */
 uint32_t engine_runner_rows_at_once(const engine_runner *r);
 
+/* The first size bytes of what the model left in the step waited for last (enum model_output), a row a token, on the host. */
+rp_status engine_runner_left(engine_runner *r, uint32_t which, size_t size, void *out,
+                             rp_error *err) RP_MUST_USE;
+
 /* Whether steps draw tokens themselves, or why not. */
 engine_draw_reason engine_runner_draws(const engine_runner *r);
 

@@ -154,19 +154,35 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
     return end(&m, results, MODEL_N_RESULTS, out);
 }
 
+/* The outputs of the model graph as inputs of another. */
+static void take_left(llama *m, rp_tensor in[MODEL_N_RESULTS]) {
+    const int64_t width[] = {
+        [MODEL_LAST] = m->hp->n_embd, [MODEL_HEADS] = (int64_t)m->hp->n_head * m->hp->head_dim};
+    for (int i = 0; i < MODEL_N_RESULTS; i++)
+        in[i] = rp_input(m->g, model_output_names[i], RP_DTYPE_F32, RP_SHAPE(m->T, width[i]));
+}
+
+rp_status model_llama_hidden(const model_source *src, const model_graph_options *opt,
+                             rp_graph **out, rp_error *err) {
+    llama m;
+    rp_tensor in[MODEL_N_RESULTS], results[2];
+    RP_TRY(begin(&m, src, opt, "hidden", err));
+    take_left(&m, in);
+    results[0] = behind_attention(&m, in[MODEL_LAST], in[MODEL_HEADS], m.hp->n_layer - 1);
+    results[1] = norm(&m, results[0], weight(&m, "output_norm.weight"));
+    return end(&m, results, 2, out);
+}
+
 rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
                            rp_error *err) {
     llama m;
     RP_TRY(begin(&m, src, opt, "head", err));
     rp_dim R = rp_symbol(m.g, "R", 1, opt->max_tokens);
-    const int64_t width = (int64_t)m.hp->n_head * m.hp->head_dim;
-    rp_tensor last =
-        rp_input(m.g, model_output_names[MODEL_LAST], RP_DTYPE_F32, RP_SHAPE(m.T, m.hp->n_embd));
-    rp_tensor heads =
-        rp_input(m.g, model_output_names[MODEL_HEADS], RP_DTYPE_F32, RP_SHAPE(m.T, width));
+    rp_tensor left[MODEL_N_RESULTS];
+    take_left(&m, left);
     rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, RP_SHAPE(R));
-    rp_tensor x =
-        behind_attention(&m, rp_gather(last, rows), rp_gather(heads, rows), m.hp->n_layer - 1);
+    rp_tensor x = behind_attention(&m, rp_gather(left[MODEL_LAST], rows),
+                                   rp_gather(left[MODEL_HEADS], rows), m.hp->n_layer - 1);
     x = norm(&m, x, weight(&m, "output_norm.weight"));
     rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");
     rp_tensor results[MODEL_N_HEAD];

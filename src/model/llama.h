@@ -31,6 +31,10 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
                             rp_error *err) RP_MUST_USE;
 rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
                            rp_error *err) RP_MUST_USE;
+/* What the head does in front of its logits, for every row: the outputs of the model graph in, what leaves the last layer and that behind the
+ * output norm out. */
+rp_status model_llama_hidden(const model_source *src, const model_graph_options *opt,
+                             rp_graph **out, rp_error *err) RP_MUST_USE;
 /* Whether the model graph can have the op, for some weight type and numerics. Known without tracing. */
 bool model_llama_has_op(ir_op op);
 /* Type of the KV cache: f16 for block-quantised weights, the weights' own float type, f32 with exact numerics. */
