@@ -3,9 +3,13 @@
 # CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/)
 # WERROR=1  warnings are errors (make check sets it); V=1 prints whole commands
 # BLESS=1   file tests rewrite their expectations
+# -jN       N jobs at a time; as many as there are processors unless it is said
 #
 # A new .c file under src/, tools/, test/*/ or examples/ is picked up by the wildcards below.
 
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 CONFIG ?= release
 B := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
 CC := $(if $(filter fuzz,$(CONFIG)),clang,$(if $(filter default,$(origin CC)),gcc,$(CC)))
@@ -57,6 +61,9 @@ SAN_cover := --coverage
 SAN_fuzz  := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_release := -O2 -DNDEBUG
 OPT_debug   := -Og
+# Tests are compiled once and run once; without what debuggers want they link in half the time.
+TEST_release := -O1 -g0
+LINK_release := -Wl,-S
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
 CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
           -fPIC -fvisibility=hidden -pthread
@@ -81,7 +88,7 @@ setup:
 
 $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) $(if $(filter test/%,$<),$(TEST_$(CONFIG))) -MMD -MP -c $< -o $@
 
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)" "$(PACK_SRC)"
@@ -131,12 +138,12 @@ $(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/librep
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(LINK_$(CONFIG)) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 # A fuzz target is a program that replays its corpus, except under CONFIG=fuzz.
 $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-internal.a \
                 $(if $(filter fuzz,$(CONFIG)),,$(B)/obj/test/fuzz/replay/main.o)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $(LINK_$(CONFIG)) $^ $(LIBS) $(CMD_LIBS) -o $@
 
 EMU_SRC := test/support/emu/emu.c test/support/emu/stream.c
 $(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/api.h src/hal/cuda/api.def

@@ -74,12 +74,18 @@ if [ -n "$ONLY" ]; then
 fi
 
 [ -n "$ONLY$BLESS" ] || outside >"$log/before"
-# Programs side by side, suites one after the other: some of those measure.
-for p in $programs; do
-    # replayed corpora are arguments: test/fuzz/corpus/NAME
-    echo "${p#"$B"/} $TIMEOUT $p$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
-done | xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
-for s in $suites; do one "$(dirname "$s")" "$SUITE_TIMEOUT" bash "$s"; done
+# Side by side; what takes longest comes first, so that all ends together.
+{
+    for s in $suites; do echo "$(dirname "$s") $SUITE_TIMEOUT bash $s"; done
+    for p in $programs; do
+        # replayed corpora are arguments: test/fuzz/corpus/NAME
+        echo "${p#"$B"/} $TIMEOUT $p$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
+    done
+} | LC_ALL=C sort -s -t ' ' -k1,1 | awk '
+    $1 ~ /^test\/(cli|mem|model|num)|engine_cuda$/ { print; next }
+    { rest[n++] = $0 }
+    END { for (i = 0; i < n; i++) print rest[i] }' |
+    xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
 # Other programs write into /tmp, too, and nobody says who: what does not name this project, or vanishes, is theirs.
 if [ -f "$log/before" ]; then
     new=$(outside | LC_ALL=C comm -13 "$log/before" -)
