@@ -693,7 +693,7 @@ static int run_compiler(const char *dir) {
     char command[1024];
     /* Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
     (void)snprintf(command, sizeof command,
-                   "g++ -std=gnu++17 -w -O1 -ffp-contract=off -fno-exceptions -shared -fPIC "
+                   "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC "
                    "-fvisibility=hidden -x c++ %s/k.cu -o %s/k.so >%s/log 2>&1",
                    dir, dir, dir);
     int code = system(command);
