@@ -82,6 +82,30 @@ static void guards_have_their_cause(void **state) {
     rp_graph_free(g);
 }
 
+/* The range of a size, and what it is a multiple of. */
+static void ranges_are_told(void **state) {
+    static const char *const ranges[][2] = {{"[1,64]", "1 <= T <= 64"},
+                                            {"[2,64] by 2", "2 <= T <= 64, a multiple of 2"},
+                                            {"[0,9] by 3", "0 <= T <= 9, a multiple of 3"},
+                                            {"[5,5]", "5 <= T <= 5"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        char text[160];
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        (void)snprintf(text, sizeof text,
+                       "graph @f(%%x: f32[T]) -> f32[T] where T in %s {\n  %%0 = neg %%x\n  ret "
+                       "%%0\n}\n",
+                       ranges[i][0]);
+        CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+        json_t *o = explain(g, "level=2", NULL);
+        const json_t *first = json_array_get(json_object_get(o, "guards"), 0);
+        assert_string_equal(json_string_value(json_object_get(first, "text")), ranges[i][1]);
+        json_decref(o);
+        rp_graph_free(g);
+    }
+}
+
 /* Op by op there are no groups; a GPU need not be there. */
 static void every_target_is_told(void **state) {
     static const struct {
@@ -129,9 +153,9 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_have_their_nodes),  cmocka_unit_test(guards_have_their_cause),
-        cmocka_unit_test(every_target_is_told),      cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(survives_lost_allocations),
+        cmocka_unit_test(kernels_have_their_nodes), cmocka_unit_test(guards_have_their_cause),
+        cmocka_unit_test(ranges_are_told),          cmocka_unit_test(every_target_is_told),
+        cmocka_unit_test(what_is_wrong_is_refused), cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

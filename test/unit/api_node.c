@@ -205,13 +205,9 @@ static void bad_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaves_and_outputs),
-        cmocka_unit_test(nodes_and_attributes),
-        cmocka_unit_test(sizes_of_a_call),
-        cmocka_unit_test(bodies_are_graphs),
-        cmocka_unit_test(sizes_are_solved_for_symbols),
-        cmocka_unit_test(bodies_are_graphs),
-        cmocka_unit_test(bad_calls),
+        cmocka_unit_test(leaves_and_outputs), cmocka_unit_test(nodes_and_attributes),
+        cmocka_unit_test(sizes_of_a_call),    cmocka_unit_test(sizes_are_solved_for_symbols),
+        cmocka_unit_test(bodies_are_graphs),  cmocka_unit_test(bad_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

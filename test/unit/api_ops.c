@@ -104,6 +104,37 @@ static void failing_lower(const rp_op_call *call, const rp_tensor *in, uint32_t 
     out[0] = rp_sum(in[0], 5, false);
 }
 
+/* An axis of one more. */
+static void ranked_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                         uint32_t n_out) {
+    (void)call, (void)n_in, (void)n_out;
+    out[0] = rp_unsqueeze(in[0], -1);
+}
+
+/* What a lowering leaves in the graph beside its result. */
+static enum { INPUT, PARAM, STATE } leaf;
+
+static void leafy_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                        uint32_t n_out) {
+    rp_graph *g = in[0].graph;
+    const rp_shape one = RP_SHAPE(1);
+    (void)call, (void)n_in, (void)n_out;
+    rp_tensor more = leaf == INPUT   ? rp_input(g, "more", RP_DTYPE_F32, one)
+                     : leaf == PARAM ? rp_param(g, "more", RP_DTYPE_F32, one)
+                                     : rp_state(g, "more", RP_DTYPE_F32, one);
+    out[0] = rp_add(in[0], more);
+}
+
+/* Of its two results it leaves one as it is. */
+static uint32_t unwritten;
+
+static rp_status half_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)err;
+    for (uint32_t i = 1; i < n_args; i++)
+        if (i - 1 != unwritten) memcpy(args[i].data, args[0].data, N * sizeof(float));
+    return RP_OK;
+}
+
 static int registered(void **state) {
     rp_error err = {0};
     const rp_op_desc all[] = {
@@ -126,6 +157,13 @@ static int registered(void **state) {
         {.name = "test::counts", .cpu = counts_cpu, .mutates = 1},
         {.name = "test::wrong", .cpu = liar_cpu, .lower = wrong_lower},
         {.name = "test::failing", .cpu = liar_cpu, .lower = failing_lower},
+        {.name = "test::ranked", .cpu = liar_cpu, .lower = ranked_lower},
+        {.name = "test::leafy", .cpu = liar_cpu, .lower = leafy_lower},
+        {.name = "test::half",
+         .result_like = -1,
+         .cpu = half_cpu,
+         .n_results = 2,
+         .shape = pair_shape},
     };
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -283,6 +321,9 @@ static void failures_name_the_op(void **state) {
     } bad[] = {{vector, "test::spread", "level=2", "custom op test::spread: one matrix is wanted"},
                {called, "test::wrong", "level=2",
                 "custom op test::wrong: its lowering gives f32[D] for result 0, which is f32[T,D]"},
+               {called, "test::ranked", "level=2",
+                "custom op test::ranked: its lowering gives f32[T,D,1] for result 0, which is "
+                "f32[T,D]"},
                {called, "test::failing", "level=2", "custom op test::failing: its lowering: "},
                {called, "test::pair", "level=2", "test::pair has 2 results, not 1"}};
     float y[2 * N];
@@ -291,6 +332,45 @@ static void failures_name_the_op(void **state) {
         rp_error err = {0};
         assert_int_equal(run(bad[i].fn, bad[i].name, bad[i].settings, y, NULL, &err), RP_INVALID);
         if (!strstr(err.text, bad[i].text)) fail_msg("%zu: %s", i, err.text);
+    }
+}
+
+/* A piece is called with what it was made for. */
+static void lowerings_add_no_leaves(void **state) {
+    float y[N];
+    (void)state;
+    for (int kind = INPUT; kind <= STATE; kind++) {
+        rp_error err = {0};
+        leaf = kind;
+        assert_int_equal(run(called, "test::leafy", "level=2", y, NULL, &err), RP_INVALID);
+        assert_string_equal(err.text,
+                            "the lowering of a custom op added an input, a param or a state");
+    }
+}
+
+static rp_tensor sum_of_halves(const char *name, rp_tensor x) {
+    rp_tensor out[2];
+    const rp_tensor_type none[2] = {{0}};
+    rp_custom_results(x.graph, name, &x, 1, none, 2, out);
+    return rp_add(out[0], out[1]);
+}
+
+/* Whichever it is. */
+static void each_result_is_watched(void **state) {
+    float y[N];
+    (void)state;
+    for (unwritten = 0; unwritten < 3; unwritten++) {
+        rp_error err = {0};
+        char want[64];
+        rp_status st = run(sum_of_halves, "test::half", "level=2 check_ops=true", y, NULL, &err);
+        if (unwritten == 2) {
+            CHECK_OK(st, &err);
+            continue;
+        }
+        (void)snprintf(want, sizeof want, "leaves 12 elements of its result %u unwritten",
+                       unwritten);
+        assert_int_equal(st, RP_INVALID);
+        if (!strstr(err.text, want)) fail_msg("%s", err.text);
     }
 }
 
@@ -386,6 +466,8 @@ int main(void) {
         cmocka_unit_test_setup(an_op_may_be_its_lowering_alone, fresh),
         cmocka_unit_test_setup(rules_are_checked, fresh),
         cmocka_unit_test_setup(failures_name_the_op, fresh),
+        cmocka_unit_test_setup(lowerings_add_no_leaves, fresh),
+        cmocka_unit_test_setup(each_result_is_watched, fresh),
         cmocka_unit_test_setup(lies_are_caught, fresh),
         cmocka_unit_test_setup(what_is_mutated_is_mutated_once, fresh),
         cmocka_unit_test_setup(the_interpreter_watches, fresh),

@@ -25,6 +25,24 @@ static bool count_entry(void *user, const rp_cache_entry *e) {
     return ++*n < 2;
 }
 
+static bool stop_at_once(void *user, const rp_cache_entry *e) {
+    (void)e;
+    ++*(size_t *)user;
+    return false;
+}
+
+/* Until there were as many as are wanted. */
+typedef struct shares {
+    size_t n, wanted;
+    uint64_t bytes;
+} shares;
+
+static bool add_share(void *user, const rp_cache_share *s) {
+    shares *all = user;
+    all->bytes += s->bytes;
+    return ++all->n < all->wanted;
+}
+
 static void fill(void) {
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     rp_error err = {0};
@@ -51,6 +69,14 @@ static void cache_life(void **state) {
     assert_string_equal(rp_cache_dir(c), dir);
     CHECK_OK(rp_cache_list(c, true, count_entry, &n, &err), &err);
     assert_int_equal(n, 2);
+    n = 0;
+    CHECK_OK(rp_cache_list(c, false, stop_at_once, &n, &err), &err);
+    assert_int_equal(n, 1);
+    shares all = {.wanted = SIZE_MAX}, two = {.wanted = 2};
+    CHECK_OK(rp_cache_usage(c, add_share, &all, &err), &err);
+    CHECK_OK(rp_cache_usage(c, add_share, &two, &err), &err);
+    assert_true(all.n > 2 && all.bytes > 0);
+    assert_int_equal(two.n, 2);
     CHECK_OK(rp_cache_why_json(c, "synthetic:tiny", NULL, &text, &err), &err);
     assert_non_null(strstr(text, "\"same_model\":true"));
     assert_non_null(strstr(text, "\"differ\":[]"));
@@ -70,7 +96,9 @@ static void cache_life(void **state) {
     CHECK_OK(rp_cache_export(c, file, &files, &bytes, &err), &err);
     assert_true(files > 2 && bytes > 0);
     CHECK_OK(rp_cache_open(other, &to, &err), &err);
-    CHECK_OK(rp_cache_import(to, file, &files, NULL, &err), &err);
+    uint64_t files_in = 0, bytes_in = 0;
+    CHECK_OK(rp_cache_import(to, file, &files_in, &bytes_in, &err), &err);
+    assert_true(files_in == files && bytes_in == bytes);
     CHECK_OK(rp_cache_why(to, "synthetic:tiny", NULL, &text, &err), &err);
     assert_non_null(strstr(text, "factors equal"));
     rp_engine_text_free(text);
