@@ -346,6 +346,31 @@ static void sizes_are_inputs(void **state) {
     rp_graph_free(g);
 }
 
+/* An index is clamped to the last row of a table, however many that has: its size, less one. */
+static void clamps_follow_the_table(void **state) {
+    const int64_t five = 5, last = 4;
+    (void)state;
+    for (int fixed = 0; fixed < 2; fixed++) {
+        rp_error err = {0};
+        backend_model m;
+        rp_graph *g = rp_graph_new("a");
+        rp_dim rows = fixed ? rp_dim_const(5) : rp_symbol(g, "T", 1, 64);
+        rp_tensor table = rp_input(g, "t", RP_DTYPE_F32, RP_SHAPE(rows, 4));
+        rp_tensor y = rp_gather(table, rp_input(g, "i", RP_DTYPE_I32, RP_SHAPE(3)));
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        CHECK_OK(backend_onnx_write(g, false, &m, &err), &err);
+        assert_int_equal(m.n_sizes, fixed ? 0 : 1);
+        if (fixed) {
+            assert_non_null(memmem(m.data, m.n, &last, sizeof last));
+        } else {
+            assert_int_equal(m.sizes[0].n, 1);
+            assert_int_equal(rp_dim_eval(m.sizes[0].dim[0], &five) + m.sizes[0].plus, last);
+        }
+        backend_onnx_done(&m);
+        rp_graph_free(g);
+    }
+}
+
 static void every_allocation_may_fail(void **state) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("a");
@@ -377,6 +402,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_a_protocol_buffer),
         cmocka_unit_test(sizes_are_inputs),
+        cmocka_unit_test(clamps_follow_the_table),
         cmocka_unit_test(what_has_no_form_is_told),
         cmocka_unit_test(reductions_of_integers_are_refused),
         cmocka_unit_test(what_is_computed_in_another_type_is_refused),

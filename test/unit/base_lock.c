@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "support/trees.h"
@@ -151,6 +152,40 @@ static void patience_ends(void **state) {
     end(pid);
 }
 
+enum { PATIENCE_MS = 200 };
+
+typedef struct relay {
+    pid_t pid;
+    int64_t began, changed; /* ns; changed 0: the first has it */
+} relay;
+
+/* Well into the patience with the first holder it ends, and another takes its place. */
+static bool a_second_comes(void *user) {
+    relay *r = user;
+    if (r->changed || base_now_ns() - r->began < PATIENCE_MS * INT64_C(700000)) return true;
+    end(r->pid);
+    r->pid = start_holder();
+    r->changed = base_now_ns();
+    return true;
+}
+
+/* Each is waited for as long as the first. */
+static void patience_is_with_each_holder(void **state) {
+    (void)state;
+    bool waited = false;
+    base_lock *l = NULL;
+    rp_error err = {0};
+    relay r = {.pid = start_holder()};
+    const base_lock_options o = {path, "a test", PATIENCE_MS, a_second_comes, &r};
+    r.began = base_now_ns();
+    CHECK_OK(base_lock_take(&o, &l, &waited, &err), &err);
+    int64_t had = base_now_ns() - r.changed; /* by the second, if there was time for one */
+    base_lock_drop(l);
+    end(r.pid);
+    if (r.changed && had < PATIENCE_MS * INT64_C(1000000))
+        fail_msg("the second was given %lld ms", (long long)(had / 1000000));
+}
+
 static bool never(void *user) {
     ++*(int *)user;
     return false;
@@ -275,6 +310,7 @@ int main(void) {
         cmocka_unit_test(a_stopped_holder_loses_it),
         cmocka_unit_test(who_lost_it_removes_nothing),
         cmocka_unit_test(patience_ends),
+        cmocka_unit_test(patience_is_with_each_holder),
         cmocka_unit_test(waiting_can_be_called_off),
         cmocka_unit_test(the_next_to_lose_patience_waits),
         cmocka_unit_test(one_removes_at_a_time),

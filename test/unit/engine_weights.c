@@ -362,14 +362,30 @@ static void the_key_holds_contents_layout_and_packing(void **state) {
     assert_false(same(a, key_of(file.data, file.len, 32, model, NULL, NULL)));
     file.data[file.len - 40] ^= 1;
     /* how the same tensors are joined and where they lie */
-    plan_pack pack = {.dtype = RP_DTYPE_Q4_1, .k = 64};
-    model->packs = &pack;
+    plan_leaf params[] = {{.name = "one"}, {.name = "two"}};
+    plan_section rows = {.rows = 8, .n_params = 1}, more = rows, turned = rows, other = rows,
+                 joined = {.rows = 8, .params = {0, 1}, .n_params = 2};
+    more.rows = 16, turned.by_k = 1, other.params[0] = 1;
+    const plan_pack plain = {.dtype = RP_DTYPE_Q4_1, .k = 64, .sections = &rows, .n_sections = 1};
+    enum { N_PACKS = 9 };
+    plan_pack pack[N_PACKS];
+    base_hash128 seen[N_PACKS];
+    for (int i = 0; i < N_PACKS; i++) pack[i] = plain;
+    pack[1].dtype = RP_DTYPE_Q8_0, pack[2].k = 128, pack[3].swizzled = true;
+    pack[4].offset = 4096, pack[5].sections = &more, pack[6].sections = &turned;
+    pack[7].sections = &other, pack[8].sections = &joined;
+    model->params = params;
+    model->n_params = 2;
     model->n_packs = 1;
-    base_hash128 b = key_of(file.data, file.len, 32, model, NULL, NULL);
-    pack.offset = 4096;
-    base_hash128 c = key_of(file.data, file.len, 32, model, NULL, NULL);
-    assert_false(same(a, b));
-    assert_false(same(b, c));
+    for (int i = 0; i < N_PACKS; i++) { /* each of them is packed to other bytes */
+        model->packs = &pack[i];
+        seen[i] = key_of(file.data, file.len, 32, model, NULL, NULL);
+        if (same(seen[i], a)) fail_msg("pack %d is in no key", i);
+        for (int k = 0; k < i; k++)
+            if (same(seen[i], seen[k])) fail_msg("packs %d and %d have one key", k, i);
+    }
+    model->params = NULL;
+    model->n_params = 0;
     model->packs = NULL;
     model->n_packs = 0;
     base_buf_done(&file);

@@ -127,6 +127,7 @@ static void packing_is_what_the_template_reads(void **state) {
         uint32_t k = gen_step_k(&b.s, m), n = gen_batch_rows(&b, m);
         uint16_t *w = base_alloc_array((size_t)n * k, 2), *p = base_alloc(gen_batch_bytes(&b, m));
         for (uint32_t e = 0; e < n * k; e++) w[e] = (uint16_t)(e * 40503u + 7);
+        memset(p, 0xff, gen_batch_bytes(&b, m)); /* what was there before */
         gen_batch_pack(&b, m, w, p);
         for (uint32_t r = 0; r < n; r++)
             for (uint32_t e = 0; e < k; e++) {

@@ -269,6 +269,15 @@ static void limits_are_exact(void **state) {
                        part);
         assert_int_equal(is_taken(text, "nested deeper than 64"), n <= 63);
     }
+    for (int64_t most = INT32_MAX - 1; most < INT64_C(2) + INT32_MAX; most++)
+        for (int wide = 0; wide < 2; wide++) { /* a size as a value */
+            (void)snprintf(text, sizeof text,
+                           "graph @f(%%x: f32[T]) -> %s[] where T in [1,%lld] { %%s = size "
+                           "{dtype=%s, size=T} ret %%s }",
+                           wide ? "i64" : "i32", (long long)most, wide ? "i64" : "i32");
+            assert_int_equal(is_taken(text, "may be more than an i32 holds"),
+                             wide || most <= INT32_MAX);
+        }
     for (int i = 0; i < 100; i++)
         memcpy(part + 4 * i, "(T)+", 4); /* beside each other they are not deep */
     part[399] = 0;

@@ -123,6 +123,10 @@ static void messages_are_written(void **state) {
     CHECK_OK(model_chat_init(&c, "chatml", base_str_of("{{ anything }}"), &err), &err);
     applied(&c, m + 1, 1, false, "<|im_start|>user\nHi\n<|im_end|>\n");
     model_chat_done(&c);
+    CHECK_OK(model_chat_init(&c, "chatml", base_str_of(source), &err), &err);
+    applied(&c, m + 1, 1, false,
+            "<|im_start|>system\nD<|im_end|>\n<|im_start|>user\nHi\n<|im_end|>\n");
+    model_chat_done(&c);
     CHECK_OK(model_chat_init(&c, NULL, base_str_of(""), &err), &err);
     assert_int_equal(c.kind, MODEL_CHAT_NONE);
     assert_int_equal(model_chat_init(&c, "llama3", base_str_of(""), &err), RP_CONFIG);
