@@ -165,11 +165,12 @@ test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)
 # The programs in which threads meet.
 THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device hal_capture api_threads \
-              device_api autograph_safety autograph_storm backend_handles cache_store engine_shared graph_finish jit_guards model_tokenizer)
+              device_api autograph_cuda autograph_outside autograph_safety autograph_storm backend_handles cache_store \
+              engine_shared graph_finish jit_guards model_tokenizer)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=900 test/run.sh build/asan programs
-	$(MAKE) CONFIG=tsan WERROR=1 $(THREADED)
+	$(MAKE) CONFIG=tsan WERROR=1 $(THREADED) build/tsan/emu/libcuda.so.1
 	@TIMEOUT=600 test/run.sh build/tsan programs
 bench-gpu: $(GPU_BENCH)
 bench-ops: $(OPS_BENCH)

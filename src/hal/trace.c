@@ -59,12 +59,14 @@ void hal_trace_memory(hal_device *d, const char *what, const void *at, size_t si
 }
 
 void hal_trace_copy(hal_device *d, const void *to, const void *from, size_t size) {
+    if (!d->trace) return;
     hal_trace_call(d, "copy");
     hal_trace_memory(d, "where to", to, size);
     hal_trace_memory(d, "where from", from, size);
 }
 
 void hal_trace_fill(hal_device *d, const void *to, int byte, size_t size) {
+    if (!d->trace) return;
     hal_trace_call(d, "fill");
     hal_trace_memory(d, "where to", to, size);
     hal_trace_value(d, "its byte", byte);
