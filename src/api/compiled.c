@@ -358,6 +358,22 @@ static rp_status compile_for_device(rp_compiled *c, const ir_graph *g, rp_compil
     return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
 }
 
+/* check_ops watches functions. Where code is generated, ops that are source run as that. */
+static rp_status note_unwatched(const rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                                rp_error *err) {
+    bool generates = cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "eager") != 0;
+    for (ir_ref r = 0; r < ir_graph_count(g) && generates && cfg->check_ops; r++) {
+        const ir_node *n = ir_node_at(g, r);
+        const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
+                                                 : NULL;
+        char reason[320];
+        if (!d || !(c->memory ? d->cuda_source : d->c_source)) continue;
+        (void)snprintf(reason, sizeof reason, "custom op %s is source, and not watched", d->name);
+        RP_TRY(note_once(cfg, "check_ops", reason, err));
+    }
+    return RP_OK;
+}
+
 /* By one of the library's compilers. */
 static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
@@ -365,6 +381,7 @@ static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_
     c->check_ops = cfg->check_ops;
     c->passes.n = 0;
     rp_status st = lower_ops(c, g, cfg, &lowered, err);
+    if (st == RP_OK) st = note_unwatched(c, lowered ? lowered : g, cfg, err);
     if (st == RP_OK) st = compile_for_device(c, lowered ? lowered : g, cfg, err);
     ir_graph_free(lowered);
     return st;

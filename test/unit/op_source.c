@@ -298,6 +298,37 @@ static void an_error_names_the_op(void **state) {
     }
 }
 
+/* What check_ops cannot watch it names. */
+static void sources_are_not_watched(void **state) {
+    static const struct {
+        const char *setting;
+        bool noted;
+    } cases[] = {{"check_ops=true", true}, {"check_ops=false", false}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        const rp_config_note *note;
+        rp_graph *g = rp_graph_new("watched");
+        rp_compilation_config *cfg = rp_config_new();
+        rp_tensor x = bent(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4, 4)), 0);
+        CHECK_OK(rp_graph_finish(g, &x, 1, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, cases[i].setting, &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        const size_t n = rp_config_notes(cfg, &note);
+        size_t found = 0;
+        for (size_t k = 0; k < n; k++)
+            found += strcmp(note[k].what, "check_ops") == 0 &&
+                     strcmp(note[k].reason, "custom op source::bend is source, and not watched") ==
+                         0;
+        assert_int_equal(found, cases[i].noted);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
 static void bad_sources_are_refused(void **state) {
     const rp_op_desc bad[] = {{.name = "source::bad", .c_source = "void op(void) {}"},
                               {.name = "source::bad", .cuda_source = bend, .threads = 1025},
@@ -316,7 +347,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_runs_c),          cmocka_unit_test(a_gpu_runs_cuda),
         cmocka_unit_test(no_graph_breaks_on_a_gpu), cmocka_unit_test(an_error_names_the_op),
-        cmocka_unit_test(bad_sources_are_refused),
+        cmocka_unit_test(sources_are_not_watched),  cmocka_unit_test(bad_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
