@@ -581,6 +581,53 @@ static void bad_calls_inside_of_a_call(void **state) {
     assert_int_equal(rp_autograph_run(f, &none, &o, &err), RP_INVALID);
     f = function_of(&b, "destroys", destroys, &w);
     rp_output_free(run_ok(f, &none));
+    bench other;
+    bench_open(&other, "cpu", RP_GROWTH_RESERVE);
+    w.f = function_of(&other, "stranger", fails_at_first, &runs);
+    w.bad = none;
+    f = function_of(&b, "g", calls_with_no_value, &w);
+    assert_int_equal(rp_autograph_run(f, &none, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, "g: rp_call_function: stranger is a function of another manager");
+    bench_close(&other);
+    bench_close(&b);
+}
+
+/* What a library says of its calls, when the function runs again to be captured. */
+typedef struct says {
+    int code, runs;
+} says;
+
+static rp_status gives_a_code(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    says *s = user;
+    rp_buffer y;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[0].tensor.data, 4, err);
+    return st == RP_OK ? rp_call_check(call, "cuAny", ++s->runs == 1 ? 0 : s->code, err) : st;
+}
+
+/* 900 to 908 are of a thread that captures; others are failures as outside of it. */
+static void codes_of_a_capture_are_known(void **state) {
+    static const int codes[] = {1, 899, 900, 904, 908, 909};
+    bench b;
+    float x[] = {3};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        char name[16], want[100];
+        says s = {.code = codes[i]};
+        (void)snprintf(name, sizeof name, "f%zu", i);
+        (void)snprintf(want, sizeof want, "cuAny gave code %d%s", codes[i],
+                       codes[i] >= 900 && codes[i] <= 908
+                           ? ": a graph can contain no call that waits, allocates or reads back"
+                           : "");
+        rp_value item = floats(x, 1);
+        rp_output *o = run_items(function_of(&b, name, gives_a_code, &s), &item, 1);
+        const char *end = strstr(rp_output_reason(o), want);
+        if (!end || end[strlen(want)]) fail_msg("no '%s' in '%s'", want, rp_output_reason(o));
+        assert_true(first_of(o) == 3);
+    }
     bench_close(&b);
 }
 
@@ -735,6 +782,7 @@ int main(void) {
         cmocka_unit_test(places_are_places_in_a_capture),
         cmocka_unit_test(failures_and_bad_calls),
         cmocka_unit_test(bad_calls_inside_of_a_call),
+        cmocka_unit_test(codes_of_a_capture_are_known),
         cmocka_unit_test(missing_arguments_are_told),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
         cmocka_unit_test(functions_come_behind_those_that_went),

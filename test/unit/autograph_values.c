@@ -1,6 +1,8 @@
 /* Trees of values: what tells calls apart, what is refused, what is copied and how it is written. */
 #include "support/autographs.h"
 
+#include <math.h>
+
 #include "autograph/rows.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
@@ -275,6 +277,27 @@ static void values_are_written_as_in_python(void **state) {
         !strstr(text, " structure=(Tensor, ([-7],), {'k': None}, True, 1.0, 0.1, [])"))
         fail_msg("%s", text);
     rp_free(text);
+    static const struct {
+        double x;
+        const char *want;
+    } floats_of[] = {{0.1 + 0.2, "0.30000000000000004"},
+                     {1.0 / 3, "0.3333333333333333"},
+                     {-0.0, "-0.0"},
+                     {1e22, "1e+22"},
+                     {5e-324, "5e-324"},
+                     {INFINITY, "inf"},
+                     {-INFINITY, "-inf"},
+                     {9007199254740993.0, "9007199254740992.0"},
+                     {1.7976931348623157e308, "1.7976931348623157e+308"}};
+    for (size_t i = 0; i < sizeof floats_of / sizeof *floats_of; i++) {
+        rp_value two[] = {floats(x, 1), rp_value_float(floats_of[i].x)};
+        char want[64];
+        rp_output_free(run_items(f, two, 2));
+        text = bench_text(&b);
+        (void)snprintf(want, sizeof want, "literals=(%s,))", floats_of[i].want);
+        if (!strstr(text, want)) fail_msg("no %s in:\n%s", want, text);
+        rp_free(text);
+    }
     affine_close(&m);
     bench_close(&b);
 }
