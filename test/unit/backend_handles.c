@@ -146,7 +146,7 @@ static void what_cannot_be_loaded_is_made_anew(void **state) {
     heard_done(&told);
 }
 
-static rp_compiled_info compile_one(void) {
+static rp_compiled_info compile_with(const char *threads, rp_numerics numerics) {
     rp_error err = {0};
     rp_compiled *c = NULL;
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
@@ -156,12 +156,34 @@ static rp_compiled_info compile_one(void) {
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
     CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
     CHECK_OK(rp_config_set(cfg, "backend=keeper", &err), &err);
+    CHECK_OK(rp_config_set(cfg, threads, &err), &err);
+    rp_graph_set_numerics(g, numerics);
     CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
     CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
     rp_compiled_free(c);
     rp_graph_free(g);
     rp_config_free(cfg);
     return info;
+}
+
+static rp_compiled_info compile_one(void) {
+    return compile_with("threads=1", RP_NUMERICS_DEFAULT);
+}
+
+/* What a compiler is told beside the graph may change its code. */
+static void handles_are_of_what_was_told(void **state) {
+    static const char *const threads[] = {"threads=1", "threads=2"};
+    static const rp_numerics numerics[] = {RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT,
+                                           RP_NUMERICS_FAST};
+    (void)state;
+    (void)snprintf(made.hash, sizeof made.hash, "fifth %d", (int)getpid());
+    for (uint32_t again = 0; again < 2; again++)
+        for (int t = 0; t < 2; t++)
+            for (int k = 0; k < 3; k++) {
+                rp_compiled_info info = compile_with(threads[t], numerics[k]);
+                if (info.cache_hits != again)
+                    fail_msg("%s, numerics %d: %u hits", threads[t], k, (unsigned)info.cache_hits);
+            }
 }
 
 static void a_hit_is_counted(void **state) {
@@ -233,6 +255,7 @@ int main(void) {
         cmocka_unit_test(handles_are_loaded),
         cmocka_unit_test(what_cannot_be_loaded_is_made_anew),
         cmocka_unit_test(a_hit_is_counted),
+        cmocka_unit_test(handles_are_of_what_was_told),
         cmocka_unit_test(calls_of_hash_take_turns),
         cmocka_unit_test(some_of_the_three_are_refused),
         cmocka_unit_test(there_is_room_for_64),
