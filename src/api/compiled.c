@@ -89,6 +89,11 @@ static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
     return from->n;
 }
 
+/* Else built-in kernels run op by op, and no source is compiled. */
+static bool generates(const rp_compilation_config *cfg) {
+    return cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "eager") != 0;
+}
+
 /* What only the host runs cannot be kept for a GPU. */
 typedef struct kept_ops {
     const rp_compilation_config *cfg;
@@ -97,7 +102,7 @@ typedef struct kept_ops {
 
 static bool keeps_op(const void *user, const rp_op_desc *d) {
     const kept_ops *k = user;
-    bool own = k->gpu ? d->cuda_source != NULL : d->cpu || d->c_source;
+    bool own = k->gpu ? d->cuda_source != NULL : d->cpu || (d->c_source && generates(k->cfg));
     return own && config_custom_op_on(k->cfg, d->name);
 }
 
@@ -361,8 +366,7 @@ static rp_status compile_for_device(rp_compiled *c, const ir_graph *g, rp_compil
 /* check_ops watches functions. Where code is generated, ops that are source run as that. */
 static rp_status note_unwatched(const rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                                 rp_error *err) {
-    bool generates = cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "eager") != 0;
-    for (ir_ref r = 0; r < ir_graph_count(g) && generates && cfg->check_ops; r++) {
+    for (ir_ref r = 0; r < ir_graph_count(g) && generates(cfg) && cfg->check_ops; r++) {
         const ir_node *n = ir_node_at(g, r);
         const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
                                                  : NULL;

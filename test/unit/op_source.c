@@ -298,6 +298,46 @@ static void an_error_names_the_op(void **state) {
     }
 }
 
+static void negated(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                    uint32_t n_out) {
+    (void)call, (void)n_in, (void)n_out;
+    out[0] = rp_neg(in[0]);
+}
+
+/* Where no code is generated its lowering stands for a source, whatever custom_ops keeps; elsewhere that decides. The source does
+ * something else here, so that it shows. */
+static void a_lowering_stands_for_a_source(void **state) {
+    static const char source[] =
+        "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+        "    ((float *)arg[1].data)[item] = 7;\n"
+        "}\n";
+    static const struct {
+        const char *settings;
+        float want;
+    } cases[] = {{"level=0", -1},
+                 {"level=2 backend=eager", -1},
+                 {"level=0 custom_ops=[\"all\"]", -1},
+                 {"level=2", -1},
+                 {"level=2 custom_ops=[\"all\"]", 7}};
+    rp_op_desc d = {
+        .size = sizeof d, .name = "source::either", .lower = negated, .c_source = source};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float x[COLUMNS] = {0}, y[COLUMNS] = {0};
+        rp_compiled *c = NULL;
+        x[0] = 1;
+        rp_buffer in[] = {{RP_DTYPE_F32, 2, {1, COLUMNS}, x}, {RP_DTYPE_F32, 1, {4}, x}},
+                  out = in[0];
+        out.data = y;
+        CHECK_OK(compile(cases[i].settings, "source::either", &c, &err), &err);
+        CHECK_OK(rp_compiled_run(c, in, 2, &out, 1, &err), &err);
+        if (y[0] != cases[i].want) fail_msg("%s: %g", cases[i].settings, (double)y[0]);
+        rp_compiled_free(c);
+    }
+}
+
 /* What check_ops cannot watch it names. */
 static void sources_are_not_watched(void **state) {
     static const struct {
@@ -345,9 +385,13 @@ static void bad_sources_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_host_runs_c),          cmocka_unit_test(a_gpu_runs_cuda),
-        cmocka_unit_test(no_graph_breaks_on_a_gpu), cmocka_unit_test(an_error_names_the_op),
-        cmocka_unit_test(sources_are_not_watched),  cmocka_unit_test(bad_sources_are_refused),
+        cmocka_unit_test(the_host_runs_c),
+        cmocka_unit_test(a_gpu_runs_cuda),
+        cmocka_unit_test(no_graph_breaks_on_a_gpu),
+        cmocka_unit_test(an_error_names_the_op),
+        cmocka_unit_test(a_lowering_stands_for_a_source),
+        cmocka_unit_test(sources_are_not_watched),
+        cmocka_unit_test(bad_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
