@@ -23,7 +23,9 @@ static const char *const settings[] = {
     "{\"level\": 3, \"splitting_ops\": [\"aiter.unified_attention_with_output\"]}",
     "{\"level\": 3, \"use_cudagraph\": false}",
     "{\"level\": 3, \"use_inductor\": false}",
-    "{\"level\": 3, \"compile_sizes\": [1, 2, 4, 8]}",
+    "{\"level\": 3, \"compile_sizes\": [1, 2, 4, 8],"
+    " \"inductor_compile_config\": {\"max_autotune\": false, \"coordinate_descent_tuning\": "
+    "false}}",
     "{\"level\": 3, \"dynamic_shapes_config\": {\"type\": \"unbacked\"}}",
     "{\"level\": 3, \"dynamic_shapes_config\": {\"type\": \"backed_size_oblivious\"}}",
     "{\"compile_mm_encoder\": true, \"vit_cudagraph_capture_sizes\": [512, 1024]}",

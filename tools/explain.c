@@ -10,6 +10,18 @@
 #include "tools/page.h"
 #include "tools/stages.h"
 
+/* Step sizes with code of their own. */
+static void print_sizes(const json_t *sizes) {
+    size_t i;
+    json_t *s;
+    if (!json_array_size(sizes)) return;
+    (void)printf("code of its own for steps of");
+    json_array_foreach(sizes, i, s)(void)
+        printf("%s %.0f (%.0f kernels)", i ? "," : "", tool_html_number(s, "tokens"),
+               tool_html_number(s, "kernels"));
+    (void)printf(" tokens\n");
+}
+
 static void print_text(const json_t *o, const char *coverage, const json_t *times) {
     const json_t *p = json_object_get(o, "pieces");
     json_t *skip, *pass;
@@ -23,6 +35,7 @@ static void print_text(const json_t *o, const char *coverage, const json_t *time
                  (long long)json_integer_value(json_object_get(p, "total")),
                  (long long)json_integer_value(json_object_get(p, "compiled")),
                  (long long)json_integer_value(json_object_get(p, "distinct")));
+    print_sizes(json_object_get(o, "compile_sizes"));
     json_array_foreach(json_object_get(o, "passes"), i, pass)(void)
         printf("pass %s matched %lld\n", json_string_value(json_object_get(pass, "name")),
                (long long)json_integer_value(json_object_get(pass, "matches")));

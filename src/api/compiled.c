@@ -232,6 +232,10 @@ static rp_status has_op(void *user, const char *name, bool *out, rp_error *err) 
 
 rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
     uint32_t n = 0;
+    if (cfg->compile_sizes.n || cfg->compile_sizes.word)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "compile_sizes is not supported for a graph, whose symbols are what they "
+                       "are; rp_jit_new and models make code for sizes");
     rp_model_facts f = RP_MODEL_FACTS_INIT;
     f.splitting_ops = ir_registered_splitting_ops(&n);
     f.n_splitting_ops = n;

@@ -5,6 +5,8 @@
 #include "compile/dump.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -200,13 +202,15 @@ void compile_log_lowered(const split_piece *sp, const lower_piece *low, double m
 }
 
 void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms) {
+    char shape[24] = "None";
+    if (opt->tokens) (void)snprintf(shape, sizeof shape, "%" PRId64, opt->tokens);
     if (hit)
         base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: code of graph %u found in the cache",
                     sp->submod, sp->graph_index);
     else
         base_log_ch(RP_LOG_CH_INDUCTOR, false,
-                    "submod_%u: Compiling graph %u for shape None with %s for %s takes %.1f ms",
-                    sp->submod, sp->graph_index,
+                    "submod_%u: Compiling graph %u for shape %s with %s for %s takes %.1f ms",
+                    sp->submod, sp->graph_index, shape,
                     opt->toolchain && opt->toolchain->version ? opt->toolchain->version : "cc",
                     gen_isa_name(opt->isa), ms);
 }
@@ -289,6 +293,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     lower_options lo = {.isa = d->opt->isa,
                         .exact = d->opt->exact,
                         .built_in = d->opt->built_in,
+                        .packed = d->opt->tokens > 0,
                         .passes = &o,
                         .sites = true,
                         .kir = &kir,

@@ -96,6 +96,22 @@ rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *
     return st;
 }
 
+rp_status config_autotune_all(rp_compilation_config *cfg, rp_error *err) {
+    config_autotune given;
+    char *text = NULL;
+    RP_TRY(config_autotune_of(cfg, &given, err));
+    json_t *all = json_loads(cfg->inductor_compile_config, 0, NULL);
+    if (all && !given.list_off) (void)json_object_set_new(all, "max_autotune", json_true());
+    if (all && !given.descend_off)
+        (void)json_object_set_new(all, "coordinate_descent_tuning", json_true());
+    if (all) text = config_json_text(all);
+    json_decref(all);
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for inductor_compile_config");
+    base_free(cfg->inductor_compile_config);
+    cfg->inductor_compile_config = text;
+    return RP_OK;
+}
+
 static rp_status check_autotune(const rp_compilation_config *cfg, rp_error *err) {
     config_autotune on;
     RP_TRY(config_autotune_of(cfg, &on, err));

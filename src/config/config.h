@@ -102,6 +102,8 @@ typedef struct config_autotune {
 } config_autotune;
 rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
                              rp_error *err) RP_MUST_USE;
+/* Turns on all that the autotuner has, but for what was given as off; of a resolved configuration, too. */
+rp_status config_autotune_all(rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
 
 /* Whether custom_ops keeps the implementation of a registered op "ns::op", by vLLM's rules; of a resolved configuration. */
 bool config_custom_op_on(const rp_compilation_config *cfg, const char *op);

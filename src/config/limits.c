@@ -141,10 +141,55 @@ out:
     return st;
 }
 
+/* Who generates nothing has nothing to make for a size. enforce_eager has said so. */
+static rp_status drop_sizes(rp_compilation_config *cfg, rp_error *err) {
+    char shown[CONFIG_SHOWN];
+    config_sizes *sizes = &cfg->compile_sizes;
+    rp_status st = RP_OK;
+    char *text = config_value_text(&config_table[CONFIG_ID_compile_sizes], sizes);
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of compile_sizes");
+    if (!cfg->enforce_eager)
+        st = config_overrule(cfg, true, "only backend=inductor generates code", err,
+                             "compile_sizes=%s", config_shown(text, shown));
+    base_free(text);
+    ints_take(sizes, &(config_ints){.set = true});
+    return st;
+}
+
+static rp_status add_sizes(const config_ints *from, config_ints *out, rp_error *err) {
+    for (size_t i = 0; i < from->n; i++) RP_TRY(config_ints_add(out, from->v[i], err));
+    return RP_OK;
+}
+
+/* compile_sizes as numbers, each once. The ladder is there. */
+static rp_status resolve_sizes(rp_compilation_config *cfg, rp_error *err) {
+    static const char word[] = "compile_sizes=\"cudagraph_capture_sizes\"";
+    config_sizes *sizes = &cfg->compile_sizes;
+    config_ints all = {.set = true};
+    rp_status st = RP_OK;
+    if (!sizes->n && !sizes->word) return RP_OK;
+    if (strcmp(cfg->backend, "inductor") != 0) return drop_sizes(cfg, err);
+    if (sizes->word && !cfg->cudagraph_capture_sizes.n)
+        RP_TRY(config_overrule(cfg, true, "no size is captured", err, "%s", word));
+    RP_TRY_OUT(add_sizes(sizes, &all, err));
+    if (sizes->word) RP_TRY_OUT(add_sizes(&cfg->cudagraph_capture_sizes, &all, err));
+    config_ints_sort(&all);
+    if (all.n && all.v[all.n - 1] > cfg->max_num_batched_tokens.v)
+        RP_TRY_OUT(rp_fail(err, RP_CONFIG,
+                           "compile_sizes: %lld exceeds max_num_batched_tokens=%lld; drop it or "
+                           "raise the limit",
+                           (long long)all.v[all.n - 1], (long long)cfg->max_num_batched_tokens.v));
+    ints_take(sizes, &all);
+out:
+    base_free(all.v);
+    return st;
+}
+
 rp_status config_resolve_limits(rp_compilation_config *cfg, const rp_model_facts *facts,
                                 rp_error *err) {
     RP_TRY(resolve_batch(cfg, facts, err));
     RP_TRY(resolve_ladder(cfg, err));
+    RP_TRY(resolve_sizes(cfg, err));
     rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
     if (cfg->cudagraph_copy_inputs && !rp_cudagraph_requires_piecewise_compilation(mode))
         return config_overrule(cfg, true, "only PIECEWISE graphs copy inputs", err,

@@ -148,7 +148,8 @@ static rp_status try_plans(rp_engine *e, rp_error *err) {
                               .progress = engine_compile_progress,
                               .wanted = engine_still_wanted,
                               .user = e};
-    return engine_plans_load(&p, &e->plans, err);
+    RP_TRY(engine_plans_load(&p, &e->plans, err));
+    return engine_plans_load_sizes(&p, &e->plans, err);
 }
 
 static rp_status load_plans(rp_engine *e, rp_error *err) {
@@ -282,7 +283,10 @@ static bool worth_again(rp_engine *e, rp_status st) {
     if (st == RP_NOT_FOUND) return e->plans.model != NULL;
     if (st != RP_DEVICE || !e->plans.loaded) return false;
     uint32_t n = plan_exec_reject_code(e->plans.model, e->store, e->device);
-    return n + plan_exec_reject_code(e->plans.head, e->store, e->device) > 0;
+    n += plan_exec_reject_code(e->plans.head, e->store, e->device);
+    for (uint32_t i = 0; i < e->plans.n_sized; i++)
+        n += plan_exec_reject_code(e->plans.sized[i].model, e->store, e->device);
+    return n > 0;
 }
 
 static bool may_fall_back(const rp_engine *e, rp_status st) {

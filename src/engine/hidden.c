@@ -89,7 +89,7 @@ static rp_status take_memory(rp_engine *e, engine_hidden *h, rp_error *err) {
 
 static rp_status make(rp_engine *e, rp_error *err) {
     const model_graph_options o = {engine_plans_numerics(e->config),
-                                   e->config->max_num_batched_tokens.v, 1};
+                                   e->config->max_num_batched_tokens.v, 1, 0};
     rp_graph *g = NULL;
     engine_hidden *h = base_alloc(sizeof *h);
     if (!h) return rp_fail(err, RP_NOMEM, "hidden states");

@@ -32,6 +32,37 @@ static void join(engine_part *p, const hal_launch *list, uint32_t n) {
     p->n_joined += n;
 }
 
+engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens) {
+    for (uint32_t i = 0; i < ps->n_entries; i++)
+        if (ps->entries[i].tokens == tokens) return &ps->entries[i];
+    return NULL;
+}
+
+/* Everything lies where the model's program has it now; both plans have the same leaves (plans.c). */
+static void follow(const engine_parts *ps, engine_entry *e) {
+    const struct {
+        plan_seg seg;
+        uint32_t n;
+    } leaves[] = {{PLAN_INPUT, e->prog.p->n_inputs},
+                  {PLAN_OUTPUT, e->prog.p->n_outputs},
+                  {PLAN_PARAM, e->prog.p->n_params},
+                  {PLAN_STATE, e->prog.p->n_states}};
+    for (size_t k = 0; k < sizeof leaves / sizeof *leaves; k++)
+        for (uint32_t i = 0; i < leaves[k].n; i++)
+            plan_exec_set(e->prog.x, leaves[k].seg, i,
+                          plan_exec_get(ps->model.x, leaves[k].seg, i));
+}
+
+/* Pieces of the model, by the code that is made for so many tokens. */
+static rp_status bind_model(engine_part *p, int64_t tokens, rp_error *err) {
+    engine_parts *ps = p->all;
+    engine_entry *e = engine_parts_entry(ps, tokens);
+    plan_bound *b = e ? p->own[e - ps->entries] : p->bound;
+    if (e) follow(ps, e);
+    p->last = b;
+    return bind_sizes(ps, e ? &e->prog : p->prog, b, tokens, 1, err);
+}
+
 /* The head of a whole step, and what delivers its results. */
 static rp_status join_head(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
@@ -47,12 +78,13 @@ static rp_status join_head(engine_part *p, const rp_batch_descriptor *key, rp_er
 /* The head reads rows of what the model leaves of the whole step, so its T is the largest. */
 static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
+    p->last = p->bound;
     if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
-    RP_TRY(bind_sizes(ps, p->prog, p->bound, key->num_tokens, 1, err));
+    RP_TRY(bind_model(p, key->num_tokens, err));
     if (!p->joined) return RP_OK;
     p->n_joined = 0;
     if (ps->before) join(p, ps->before, 1);
-    join(p, p->bound->launches, p->bound->n);
+    join(p, p->last->launches, p->last->n);
     return p->head ? join_head(p, key, err) : RP_OK;
 }
 
@@ -70,9 +102,9 @@ static rp_status part_list(void *user, const rp_batch_descriptor *key, const gra
     rp_status st = bind_part(p, key, err);
     if (n_in) engine_args_unbind(&p->args);
     RP_TRY(st);
-    *out = p->joined ? p->joined : p->bound->launches;
-    *out_n = p->joined ? p->n_joined : p->bound->n;
-    *out_scratch = p->bound->scratch;
+    *out = p->joined ? p->joined : p->last->launches;
+    *out_n = p->joined ? p->n_joined : p->last->n;
+    *out_scratch = p->last->scratch;
     if (p->joined && p->head && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
     return RP_OK;
 }
@@ -153,6 +185,26 @@ static rp_status make_wrapper(engine_parts *ps, engine_part *p, const char *name
     return graph_wrapper_new(ps->device, ps->state, &run, &o, &p->wrapper, err);
 }
 
+/* Lists of some pieces of the model, by its program and by each entry's. */
+static rp_status make_lists(engine_part *p, uint32_t first, uint32_t n, rp_error *err) {
+    engine_parts *ps = p->all;
+    RP_TRY(plan_bound_new(ps->model.x, first, n, &p->bound, err));
+    if (!ps->n_entries) return RP_OK;
+    p->own = base_alloc_array(ps->n_entries, sizeof *p->own);
+    if (!p->own) return rp_fail(err, RP_NOMEM, "launch lists of %u step sizes", ps->n_entries);
+    for (uint32_t i = 0; i < ps->n_entries; i++)
+        RP_TRY(plan_bound_new(ps->entries[i].prog.x, first, n, &p->own[i], err));
+    return RP_OK;
+}
+
+/* Launches of the longest of them. */
+static uint32_t most_launches(const engine_part *p) {
+    uint32_t most = p->bound->n;
+    for (uint32_t i = 0; i < p->all->n_entries; i++)
+        if (p->own[i]->n > most) most = p->own[i]->n;
+    return most;
+}
+
 /* With pieces that are one graph they have none of their own. */
 static rp_status make_pieces(engine_parts *ps, rp_error *err) {
     const plan *p = ps->model.p;
@@ -161,7 +213,7 @@ static rp_status make_pieces(engine_parts *ps, rp_error *err) {
     for (uint32_t i = 0; i < p->n_pieces; i++) {
         ps->pieces[i] = (engine_part){.all = ps, .prog = &ps->model};
         if (ps->one_graph) continue;
-        RP_TRY(plan_bound_new(ps->model.x, i, 1, &ps->pieces[i].bound, err));
+        RP_TRY(make_lists(&ps->pieces[i], i, 1, err));
         if (p->pieces[i].splitting || ps->config->level != RP_LEVEL_PIECEWISE) continue;
         RP_TRY(add_args(&ps->pieces[i], &ps->model, i, 1, err));
         RP_TRY(make_wrapper(ps, &ps->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
@@ -172,8 +224,8 @@ static rp_status make_pieces(engine_parts *ps, rp_error *err) {
 /* All launches of the model, joined with what is in front of them and with n_more behind. */
 static rp_status make_model(engine_parts *ps, engine_part *p, uint32_t n_more, rp_error *err) {
     *p = (engine_part){.all = ps, .prog = &ps->model};
-    RP_TRY(plan_bound_new(ps->model.x, 0, ps->model.p->n_pieces, &p->bound, err));
-    p->joined = base_alloc_array(p->bound->n + n_more + 1u, sizeof *p->joined);
+    RP_TRY(make_lists(p, 0, ps->model.p->n_pieces, err));
+    p->joined = base_alloc_array(most_launches(p) + n_more + 1u, sizeof *p->joined);
     if (!p->joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
     return add_args(p, &ps->model, 0, ps->model.p->n_pieces, err);
 }
@@ -218,6 +270,8 @@ rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
 }
 
 static void free_part(engine_part *p) {
+    for (uint32_t i = 0; p->own && i < p->all->n_entries; i++) plan_bound_free(p->own[i]);
+    base_free(p->own);
     graph_wrapper_free(p->wrapper);
     engine_args_done(&p->args);
     plan_bound_free(p->bound);
@@ -233,6 +287,8 @@ void engine_parts_done(engine_parts *ps) {
     free_part(&ps->whole);
     plan_exec_free(ps->model.x);
     plan_exec_free(ps->head.x);
+    for (uint32_t i = 0; i < ps->n_entries; i++) plan_exec_free(ps->entries[i].prog.x);
+    base_free(ps->entries);
 }
 
 static void forget(engine_part *p) {

@@ -6,11 +6,20 @@
 #include "engine/args.h"
 #include "engine/program.h"
 
+/* Code of its own for steps of so many tokens. Its leaves are those of the model's program. */
+typedef struct engine_entry {
+    int64_t tokens;
+    engine_program prog;
+    uint64_t steps; /* that it served */
+} engine_entry;
+
 /* A runnable: some pieces of a program, or (whole) model and head together. */
 typedef struct engine_part {
     struct engine_parts *all;
     engine_program *prog;
     plan_bound *bound, *head; /* head: only the whole step */
+    plan_bound **own;         /* of pieces of the model: those of each entry */
+    const plan_bound *last;   /* bound, or one of own: what was bound last */
     /* several lists in one, behind what takes the step's inputs; NULL: only what is bound */
     hal_launch *joined;
     uint32_t n_joined;      /* launches of the key bound last */
@@ -26,6 +35,8 @@ typedef struct engine_parts {
     graph_state *state;
     engine_sizes max; /* tokens and rows change from step to step */
     engine_program model, head;
+    engine_entry *entries; /* (optional) ascending */
+    uint32_t n_entries;
     /* (optional) what a whole step has in front of the model and behind the head, the latter with an item more for each row; both or neither */
     const hal_launch *before, *after;
     /* made here */
@@ -36,7 +47,9 @@ typedef struct engine_parts {
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;
 
-/* After both programs are open and every leaf of theirs is set. */
+/* The entry for steps of so many tokens; NULL: the model's program serves them. */
+engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens);
+/* After all programs are open and every leaf of model and head is set. */
 rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;
 void engine_parts_done(engine_parts *ps);
 

@@ -20,6 +20,7 @@
 #include "engine/isa.h"
 #include "engine/passes.h"
 #include "engine/recompile.h"
+#include "engine/weights.h"
 #include "ir/custom.h"
 #include "trace/trace.h"
 
@@ -88,6 +89,12 @@ static rp_status add_compiler(const engine_plans_options *o, cache_key *k, rp_er
     return st;
 }
 
+static rp_status add_tokens(const engine_plans_options *o, cache_key *k, rp_error *err) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, o->tokens);
+    return cache_key_add(k, "compile_size", text, err);
+}
+
 /* Registered passes rewrite what is compiled. */
 static rp_status add_passes(const engine_plans_options *o, cache_key *k, rp_error *err) {
     compile_skips skips;
@@ -105,6 +112,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
+    if (o->tokens) RP_TRY_OUT(add_tokens(o, k, err));
     RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));
     RP_TRY_OUT(cache_key_add(k, "target.machine", is_cuda(o) ? "gpu" : machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", is_cuda(o) ? o->arch : gen_isa_name(o->isa), err));
@@ -127,6 +135,7 @@ out:
 
 /* Every code object is there and sound; else the plan is a miss. */
 static rp_status check_code(cache_store *s, const plan *p, rp_error *err) {
+    if (!p) return RP_OK; /* no head */
     for (uint32_t i = 0; i < p->n_inner; i++) RP_TRY(check_code(s, p->inner[i], err));
     for (uint32_t i = 0; i < p->n_modules; i++) {
         char *path = NULL;
@@ -136,12 +145,14 @@ static rp_status check_code(cache_store *s, const plan *p, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status parse_pair(const char *data, size_t size, engine_plans *out, rp_error *err) {
+static rp_status parse_pair(const char *data, size_t size, bool head, engine_plans *out,
+                            rp_error *err) {
     uint64_t first;
     if (size < sizeof first) return rp_fail(err, RP_CORRUPT, "stored plans of %zu bytes", size);
     memcpy(&first, data, sizeof first);
     if (first > size - sizeof first) return rp_fail(err, RP_CORRUPT, "stored plans are cut");
     RP_TRY(plan_load(data + sizeof first, (size_t)first, &out->model, err));
+    if (!head) return RP_OK;
     return plan_load(data + sizeof first + first, size - sizeof first - (size_t)first, &out->head,
                      err);
 }
@@ -151,13 +162,13 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
     size_t size = 0;
     rp_error err = {0};
     rp_status st = cache_get(o->store, CACHE_PLAN, key, &data, &size, &err);
-    if (st == RP_OK) st = parse_pair(data, size, out, &err);
+    if (st == RP_OK) st = parse_pair(data, size, !o->tokens, out, &err);
     if (st == RP_OK) st = check_code(o->store, out->model, &err);
     if (st == RP_OK) st = check_code(o->store, out->head, &err);
     base_free(data);
     if (st == RP_OK) {
         out->from_cache = true;
-        out->loaded = out->model->n_modules + out->head->n_modules;
+        out->loaded = out->model->n_modules + (out->head ? out->head->n_modules : 0);
         out->stats.pieces = out->model->n_pieces;
         out->stats.compiled = out->model->n_compiled;
         out->stats.distinct = out->model->n_distinct;
@@ -177,15 +188,16 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
 static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head,
                             rp_error *err) {
     model_graph_options g = {engine_plans_numerics(o->config), o->config->max_num_batched_tokens.v,
-                             o->config->max_num_seqs.v};
+                             o->config->max_num_seqs.v, o->tokens};
     RP_TRY(model_llama_graph(o->source, &g, model, err));
-    return model_llama_head(o->source, &g, head, err);
+    return o->tokens ? RP_OK : model_llama_head(o->source, &g, head, err);
 }
 
-/* Dumps and log lines of a graph come before it is compiled, and both graphs are compiled together. */
+/* Dumps and log lines of a graph come before it is compiled, and both graphs are compiled together. The head may be missing. */
 static rp_status compile_pair(const rp_graph *const traced[2], compile_options *c, const char *dump,
                               compile_task task[2], rp_error *err) {
-    for (int i = 0; i < 2; i++) {
+    const int n = traced[1] ? 2 : 1;
+    for (int i = 0; i < n; i++) {
         task[i] = (compile_task){trace_graph_ir(traced[i]),
                                  i ? NULL : c->splitting_ops,
                                  i ? 0 : c->n_splitting_ops,
@@ -197,8 +209,8 @@ static rp_status compile_pair(const rp_graph *const traced[2], compile_options *
         compile_log_step(task[i].g, &own, false);
         RP_TRY(compile_dump_stages(task[i].g, &own, dump, err));
     }
-    RP_TRY(compile_graphs(task, 2, c, err));
-    for (int i = 0; i < 2; i++) {
+    RP_TRY(compile_graphs(task, (uint32_t)n, c, err));
+    for (int i = 0; i < n; i++) {
         compile_log_step(task[i].g, c, true);
         RP_TRY(compile_dump_plan(task[i].out, dump, err));
     }
@@ -251,6 +263,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .store = o->store,
                          .exact = is_exact(o),
                          .built_in = o->config->built_in_products && !tunes,
+                         .tokens = o->tokens,
                          .key_fields = fields,
                          .threads = o->threads,
                          .passes = !eager,
@@ -269,7 +282,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     out->model = task[0].out; /* the caller's also after a failed dump */
     out->head = task[1].out;
     out->undecided = tuner.undecided;
-    if (st == RP_OK && is_cuda(o)) st = engine_exchange_compile(&nvrtc, o->store, out->head, err);
+    if (st == RP_OK && is_cuda(o) && head)
+        st = engine_exchange_compile(&nvrtc, o->store, out->head, err);
     if (st != RP_OK) goto out;
     out->stats = task[0].stats;
     out->stats.compiles += task[1].stats.compiles;
@@ -314,11 +328,11 @@ static rp_status store_pair(const engine_plans_options *o, base_hash128 key, con
     base_buf all;
     base_buf_init(&all, 0);
     RP_TRY_OUT(plan_save(p->model, &a, &na, err));
-    RP_TRY_OUT(plan_save(p->head, &b, &nb, err));
+    if (p->head) RP_TRY_OUT(plan_save(p->head, &b, &nb, err));
     uint64_t first = na;
     base_buf_add(&all, &first, sizeof first);
     base_buf_add(&all, a, na);
-    base_buf_add(&all, b, nb);
+    if (nb) base_buf_add(&all, b, nb);
     RP_TRY_OUT(base_buf_status(&all, err));
     st = cache_put(o->store, CACHE_PLAN, key, all.data, all.len, err);
 out:
@@ -330,7 +344,7 @@ out:
 
 /* A line for each module that b does not have. */
 static void add_modules(const plan *p, base_buf *b) {
-    assert(p);
+    if (!p) return; /* no head */
     for (uint32_t i = 0; i < p->n_inner; i++) add_modules(p->inner[i], b);
     for (uint32_t m = 0; m < p->n_modules; m++) {
         char line[64] = "code ";
@@ -346,9 +360,10 @@ static rp_status store_parts(const engine_plans_options *o, base_hash128 key, co
     base_buf_init(&b, 0);
     add_modules(p->model, &b);
     add_modules(p->head, &b);
-    assert(p->model && p->head);
+    assert(p->model);
     base_buf_printf(&b, "weights %" PRIu64 "\n",
-                    (uint64_t)p->model->weights_size + (uint64_t)p->head->weights_size);
+                    (uint64_t)p->model->weights_size +
+                        (p->head ? (uint64_t)p->head->weights_size : 0));
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, CACHE_PARTS, b.data, err);
     base_buf_done(&b);
@@ -375,13 +390,18 @@ static rp_status make_and_tell(engine_recompile *r, const char *dump, char **tex
     return RP_OK;
 }
 
-static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
-    engine_recompile_log_none();
+static rp_status log_loaded(const engine_plans_options *o, const engine_plans *p, double ms,
+                            rp_error *err) {
+    char shape[24] = "None";
+    if (o->tokens)
+        (void)snprintf(shape, sizeof shape, "%" PRId64, o->tokens);
+    else
+        engine_recompile_log_none();
     base_log_ch(RP_LOG_CH_CACHE, false,
-                "Directly load the compiled graph(s) for shape None from the cache, took %.3f s",
-                ms / 1e3);
+                "Directly load the compiled graph(s) for shape %s from the cache, took %.3f s",
+                shape, ms / 1e3);
     RP_TRY(compile_dump_plan(p->model, NULL, err));
-    return compile_dump_plan(p->head, NULL, err);
+    return p->head ? compile_dump_plan(p->head, NULL, err) : RP_OK;
 }
 
 /* Where there is no compiler the code of any is better than none. */
@@ -421,9 +441,10 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
     RP_TRY_OUT(find_or_wait(o, k, p, &lock, &found, err));
     if (!found) {
-        engine_recompile_find(&why, k);
+        if (!o->tokens)
+            engine_recompile_find(&why, k); /* that of a size is one more, not another */
     } else if (!dump) {
-        st = log_loaded(p, (double)(base_now_ns() - t0) / 1e6, err);
+        st = log_loaded(o, p, (double)(base_now_ns() - t0) / 1e6, err);
         goto out;
     } else {
         base_log_ch(RP_LOG_CH_DYNAMO, false,
@@ -467,8 +488,73 @@ out:
     return st;
 }
 
+/* --- sizes with code of their own ------------------------------------------------------- */
+
+static bool same_names(const plan_leaf *a, uint32_t n_a, const plan_leaf *b, uint32_t n_b) {
+    bool same = n_a == n_b;
+    for (uint32_t i = 0; same && i < n_a; i++) same = strcmp(a[i].name, b[i].name) == 0;
+    return same;
+}
+
+/* Whether steps of `own` can run in the place of those of `all`: with its leaves and packed weights, in as many pieces. */
+static bool is_alike(const plan *all, const plan *own, rp_error *err) {
+    bool alike = same_names(all->inputs, all->n_inputs, own->inputs, own->n_inputs) &&
+                 same_names(all->outputs, all->n_outputs, own->outputs, own->n_outputs) &&
+                 same_names(all->params, all->n_params, own->params, own->n_params) &&
+                 same_names(all->states, all->n_states, own->states, own->n_states) &&
+                 all->n_pieces == own->n_pieces;
+    for (uint32_t i = 0; alike && i < own->n_params; i++)
+        alike = plan_reads_param(all, i) || !plan_reads_param(own, i);
+    for (uint32_t i = 0; alike && i < own->n_pieces; i++)
+        alike = all->pieces[i].splitting == own->pieces[i].splitting;
+    return alike && engine_weights_alike(all, own, err);
+}
+
+/* Into the next of p->sized. */
+static rp_status load_size(const engine_plans_options *o, engine_plans *p, bool *out,
+                           rp_error *err) {
+    engine_plans *own = &p->sized[p->n_sized];
+    rp_error why = {0};
+    RP_TRY(engine_plans_load(o, own, err));
+    own->tokens = o->tokens;
+    *out = is_alike(p->model, own->model, &why);
+    if (*out)
+        p->n_sized++;
+    else
+        engine_plans_done(own);
+    return why.code == RP_OK ? RP_OK : rp_fail(err, why.code, "%s", why.text);
+}
+
+rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p, rp_error *err) {
+    static const char other[] = "its plan has other pieces or weights than that of all sizes";
+    const config_sizes *sizes = &o->config->compile_sizes;
+    engine_plans_options own = *o;
+    rp_status st = RP_OK;
+    if (!sizes->n) return RP_OK;
+    p->sized = base_alloc_array(sizes->n, sizeof *p->sized);
+    if (!p->sized) return rp_fail(err, RP_NOMEM, "%zu step sizes", sizes->n);
+    RP_TRY(rp_config_clone(o->config, &own.config, err));
+    if (strcmp(o->config->device, "null") != 0) /* that has nothing to measure */
+        RP_TRY_OUT(config_autotune_all(own.config, err));
+    for (size_t i = 0; i < sizes->n; i++) {
+        bool alike = false;
+        own.tokens = sizes->v[i];
+        RP_TRY_OUT(load_size(&own, p, &alike, err));
+        if (!alike)
+            RP_TRY_OUT(
+                config_note_add(o->config, other, err, "compile_sizes: %" PRId64, own.tokens));
+    }
+out:
+    rp_config_free(own.config);
+    return st;
+}
+
 void engine_plans_done(engine_plans *p) {
+    for (uint32_t i = 0; i < p->n_sized; i++) engine_plans_done(&p->sized[i]);
+    base_free(p->sized);
     plan_free(p->model);
     plan_free(p->head);
+    p->sized = NULL;
+    p->n_sized = 0;
     p->model = p->head = NULL;
 }

@@ -1,4 +1,4 @@
-/* The two plans of a model, from the cache or made now. */
+/* The two plans of a model, from the cache or made now, and those of step sizes that have code of their own. */
 #ifndef ENGINE_PLANS_H
 #define ENGINE_PLANS_H
 
@@ -10,6 +10,9 @@
 
 typedef struct engine_plans {
     plan *model, *head;
+    int64_t tokens;             /* the one size of a step that it is for, without a head; 0: all */
+    struct engine_plans *sized; /* by ascending tokens (engine_plans_load_sizes) */
+    uint32_t n_sized;
     pass_counts passes;  /* of both, also of cached ones */
     compile_stats stats; /* of the model graph; compiles and kernels with the head's */
     bool from_cache;
@@ -31,6 +34,7 @@ typedef struct engine_plans_options {
     gen_isa isa;
     const char *arch; /* of a GPU (hal_device_info.arch); "" or NULL: this host is compiled for */
     uint32_t threads;
+    int64_t tokens; /* engine_plans.tokens */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     bool (*wanted)(void *user); /* (optional) false stops compiling; asked from several threads */
     void *user;
@@ -40,6 +44,9 @@ typedef struct engine_plans_options {
  * when one is needed and there is none: level 0 still works. */
 rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out,
                             rp_error *err) RP_MUST_USE;
+/* A plan for each of compile_sizes into p, which is loaded; one whose weights would be packed otherwise is left out, with a note. */
+rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p,
+                                  rp_error *err) RP_MUST_USE;
 void engine_plans_done(engine_plans *p);
 /* The factors that find a plan. Owned by the caller (cache_key_free). */
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out,

@@ -21,9 +21,10 @@ typedef struct profiler {
     engine_sched *sched;
     engine_request *req;
     int32_t *ids;
-    int64_t *ns;      /* of each launch of model and head, all steps */
-    int64_t *step_ns; /* as served, one a step */
-    double limit;     /* GB/s; 0: not known */
+    const plan *model; /* by which the steps run */
+    int64_t *ns;       /* of each launch of model and head, all steps */
+    int64_t *step_ns;  /* as served, one a step */
+    double limit;      /* GB/s; 0: not known */
     bool timeline;
 } profiler;
 
@@ -55,9 +56,7 @@ static rp_status prepare(profiler *p, rp_error *err) {
                        e->max_model_len > taken ? (e->max_model_len - taken) / 2 : 0);
     p->ids = base_alloc_array(p->context, sizeof *p->ids);
     p->step_ns = base_alloc_array(p->steps, sizeof *p->step_ns);
-    p->ns = base_alloc_array(e->plans.model->n_launches + e->plans.head->n_launches + 1u,
-                             sizeof *p->ns);
-    if (!p->ids || !p->ns || !p->step_ns) return rp_fail(err, RP_NOMEM, "%u steps", p->steps);
+    if (!p->ids || !p->step_ns) return rp_fail(err, RP_NOMEM, "%u steps", p->steps);
     for (uint32_t i = 0; i < p->context; i++) p->ids[i] = (int32_t)(i * 7919u % vocab);
     engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
                                .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
@@ -73,9 +72,18 @@ static rp_status prepare(profiler *p, rp_error *err) {
     return engine_sched_add(p->sched, p->req, err);
 }
 
+/* The steps before have shown whose launches these are. */
+static rp_status take_clocks(profiler *p, rp_error *err) {
+    p->model = engine_runner_plan(p->e->runner);
+    p->ns =
+        base_alloc_array(p->model->n_launches + p->e->plans.head->n_launches + 1u, sizeof *p->ns);
+    return p->ns ? RP_OK : rp_fail(err, RP_NOMEM, "%u steps", p->steps);
+}
+
 /* Step k of the decode: warm-up, as served, or launch by launch. */
 static rp_status decode(profiler *p, const engine_batch *b, uint32_t k, rp_error *err) {
     int64_t t0 = base_now_ns();
+    if (k == WARM_UP + p->steps) RP_TRY(take_clocks(p, err));
     if (k >= WARM_UP + p->steps) return engine_runner_time(p->e->runner, b, p->e->kv, p->ns, err);
     RP_TRY(engine_run_step(p->e, b, err));
     if (k >= WARM_UP) p->step_ns[k - WARM_UP] = base_now_ns() - t0;
@@ -205,7 +213,7 @@ static int by_time(const void *a, const void *b) {
 }
 
 static rp_status report(profiler *f, char **out, rp_error *err) {
-    const plan *const both[] = {f->e->plans.model, f->e->plans.head};
+    const plan *const both[] = {f->model, f->e->plans.head};
     const uint32_t n = both[0]->n_launches + both[1]->n_launches;
     const int64_t *ns = f->ns;
     json_t *pieces = json_array(), *line = json_array();

@@ -30,6 +30,20 @@ static rp_status open_program(engine_runner *r, engine_program *g, const plan *p
     return rp_fail(err, st, "%s", why.text);
 }
 
+/* Code for the step sizes that have some of their own. */
+static rp_status open_entries(engine_runner *r, const engine_plans *p, rp_error *err) {
+    engine_parts *ps = &r->parts;
+    if (!p->n_sized) return RP_OK;
+    ps->entries = base_alloc_array(p->n_sized, sizeof *ps->entries);
+    if (!ps->entries) return rp_fail(err, RP_NOMEM, "%u step sizes", p->n_sized);
+    for (; ps->n_entries < p->n_sized; ps->n_entries++) {
+        engine_entry *e = &ps->entries[ps->n_entries];
+        e->tokens = p->sized[ps->n_entries].tokens;
+        RP_TRY(open_program(r, &e->prog, p->sized[ps->n_entries].model, err));
+    }
+    return RP_OK;
+}
+
 /* --- life ------------------------------------------------------------------------------ */
 
 static rp_status init_graphs(engine_runner *r, rp_error *err) {
@@ -71,10 +85,13 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     RP_TRY_OUT(init_graphs(r, err));
     RP_TRY_OUT(open_program(r, &r->parts.model, o->plans->model, err));
     RP_TRY_OUT(open_program(r, &r->parts.head, o->plans->head, err));
+    RP_TRY_OUT(open_entries(r, o->plans, err));
     RP_TRY_OUT(engine_runner_take_memory(r, err));
     RP_TRY_OUT(engine_layers_init(&r->layers, &r->parts.model, &r->kv, err));
     plan_exec_set_context(r->parts.model.x, &r->context);
     plan_exec_set_context(r->parts.head.x, &r->context);
+    for (uint32_t i = 0; i < r->parts.n_entries; i++)
+        plan_exec_set_context(r->parts.entries[i].prog.x, &r->context);
     *out = r;
     r = NULL;
 out:
@@ -89,6 +106,8 @@ rp_status engine_runner_bind(engine_runner *r, engine_weights *w, rp_error *err)
     RP_TRY(engine_weights_register(w, r->o.device, err));
     RP_TRY(engine_program_params(&r->parts.model, w, r->o.source, r->o.device, err));
     RP_TRY(engine_program_params(&r->parts.head, w, r->o.source, r->o.device, err));
+    for (uint32_t i = 0; i < r->parts.n_entries; i++)
+        plan_exec_set_weights(r->parts.entries[i].prog.x, engine_weights_model(w));
     RP_TRY(engine_runner_bind_inputs(r, err));
     r->parts.before = r->exchange.needed ? &r->in.fetch : NULL;
     r->parts.after = r->exchange.needed ? &r->results.deliver : NULL;
@@ -217,6 +236,8 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
+    engine_entry *e = engine_parts_entry(&r->parts, d->padded);
+    if (e) e->steps++;
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d)) {
         RP_TRY(capture_record(r, d, err));
         RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
@@ -349,6 +370,16 @@ engine_draw_reason engine_runner_draws(const engine_runner *r) {
 
 uint32_t engine_runner_max_blocks(const engine_runner *r) {
     return r->max_blocks;
+}
+
+const plan *engine_runner_plan(const engine_runner *r) {
+    const engine_entry *e = engine_parts_entry(&r->parts, r->last.padded);
+    return e ? e->prog.p : r->parts.model.p;
+}
+
+uint64_t engine_runner_steps_of(const engine_runner *r, int64_t tokens) {
+    const engine_entry *e = engine_parts_entry(&r->parts, tokens);
+    return e ? e->steps : 0;
 }
 
 const rp_dispatch *engine_runner_last(const engine_runner *r) {

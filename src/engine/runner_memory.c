@@ -100,15 +100,20 @@ void engine_runner_give_memory(engine_runner *r) {
 /* --- looking, growing, moving ------------------------------------------------------------- */
 
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
+    const engine_parts *ps = &r->parts;
     *out = (engine_memory){
         .weights = engine_weights_bytes(r->weights),
         .kv = engine_kv_memory_bytes(&r->kv),
-        .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
-        .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
+        .arena = plan_exec_arena_bytes(ps->model.x) + plan_exec_arena_bytes(ps->head.x),
+        .consts = plan_exec_const_bytes(ps->model.x) + plan_exec_const_bytes(ps->head.x),
         .inputs = engine_inputs_bytes(&r->in) + left_size(r) +
                   engine_results_best_bytes(&r->results) + r->parts.copied_size,
         .logits = engine_results_logits_bytes(&r->results),
         .graphs = (size_t)r->state.graph_bytes};
+    for (uint32_t i = 0; i < ps->n_entries; i++) {
+        out->arena += plan_exec_arena_bytes(ps->entries[i].prog.x);
+        out->consts += plan_exec_const_bytes(ps->entries[i].prog.x);
+    }
 }
 
 rp_status engine_runner_grow_kv(engine_runner *r, uint32_t n_blocks, rp_error *err) {
@@ -152,5 +157,7 @@ rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     RP_TRY(engine_results_poison(&r->results, err));
     RP_TRY(plan_exec_poison(r->parts.model.x, err));
     RP_TRY(plan_exec_poison(r->parts.head.x, err));
+    for (uint32_t i = 0; i < r->parts.n_entries; i++)
+        RP_TRY(plan_exec_poison(r->parts.entries[i].prog.x, err));
     return d->ops->synchronize(d, err);
 }

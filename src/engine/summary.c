@@ -133,22 +133,56 @@ static void add_times(json_t *o, const rp_engine *e) {
     set(o, "peak_rss_bytes", json_integer((json_int_t)base_peak_rss()));
 }
 
+/* What is counted of all plans. */
+typedef struct plan_totals {
+    uint64_t traces;
+    uint32_t compiles, loaded, kernels;
+} plan_totals;
+
+static plan_totals totals(const engine_plans *p) {
+    plan_totals t = {p->traces, p->stats.compiles, p->loaded, p->model->n_functions};
+    if (p->head) t.kernels += p->head->n_functions;
+    for (uint32_t i = 0; i < p->n_sized; i++) {
+        const plan_totals own = totals(&p->sized[i]);
+        t.traces += own.traces;
+        t.compiles += own.compiles;
+        t.loaded += own.loaded;
+        t.kernels += own.kernels;
+    }
+    return t;
+}
+
+/* Step sizes with code of their own. */
+static json_t *array_sizes(const rp_engine *e) {
+    json_t *a = json_array();
+    for (uint32_t i = 0; i < e->plans.n_sized; i++) {
+        const engine_plans *p = &e->plans.sized[i];
+        const plan_totals t = totals(p);
+        const uint64_t steps = engine_runner_steps_of(e->runner, p->tokens);
+        json_array_append_new(
+            a, json_pack("{s:I,s:I,s:i,s:i,s:b,s:f}", "tokens", (json_int_t)p->tokens, "steps",
+                         (json_int_t)steps, "kernels", (int)t.kernels, "compiles", (int)t.compiles,
+                         "from_cache", p->from_cache, "compile_ms", p->compile_ms));
+    }
+    return a;
+}
+
 static void add_counts(json_t *o, const rp_engine *e) {
     const hal_counters *c = hal_device_counters(e->device);
     const graph_state *s = engine_runner_state(e->runner);
     const compile_stats *cs = &e->plans.stats;
     /* A plan without code of its own was compiled by nobody, whatever the pieces could have been. */
+    const plan_totals all = totals(&e->plans);
     int compiled = e->plans.model->n_modules ? (int)cs->compiled : 0;
     set(o, "pieces",
         json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", compiled, "distinct",
-                  (int)cs->distinct, "loaded", (int)e->plans.loaded));
-    set(o, "traces", json_integer((json_int_t)e->plans.traces));
-    set(o, "compiles", json_integer((json_int_t)cs->compiles));
+                  (int)cs->distinct, "loaded", (int)all.loaded));
+    set(o, "traces", json_integer((json_int_t)all.traces));
+    set(o, "compiles", json_integer((json_int_t)all.compiles));
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
     set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));
-    set(o, "kernels",
-        json_integer((json_int_t)e->plans.model->n_functions +
-                     (json_int_t)e->plans.head->n_functions));
+    set(o, "kernels", json_integer((json_int_t)all.kernels));
+    set(o, "compile_sizes", array_sizes(e));
     set(o, "captures", json_integer((json_int_t)s->captures));
     set(o, "replays", json_integer((json_int_t)s->replays));
     set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));

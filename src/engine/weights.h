@@ -37,6 +37,8 @@ void engine_weights_free(engine_weights *w);
 /* What decides the packed bytes. Owned by the caller (cache_key_free). */
 rp_status engine_weights_key(const engine_weights_options *o, cache_key **out,
                              rp_error *err) RP_MUST_USE;
+/* Whether what is packed for one plan is, at the same places, what another wants. False with err set where that cannot be told. */
+bool engine_weights_alike(const plan *a, const plan *b, rp_error *err);
 /* Hashes every packed byte in use. RP_CORRUPT names the cache object, which is checked, too, and put away when it is
  * damaged. For whoever meets numbers that cannot be. */
 rp_status engine_weights_check(const engine_weights *w, rp_error *err) RP_MUST_USE;

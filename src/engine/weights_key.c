@@ -66,6 +66,20 @@ static rp_status layout_text(const engine_weights_options *o, char **out, rp_err
     return st;
 }
 
+bool engine_weights_alike(const plan *a, const plan *b, rp_error *err) {
+    base_buf x, y;
+    base_buf_init(&x, 0);
+    base_buf_init(&y, 0);
+    add_layout(a, &x);
+    add_layout(b, &y);
+    rp_status st = base_buf_status(&x, err);
+    if (st == RP_OK) st = base_buf_status(&y, err);
+    const bool alike = st == RP_OK && x.len == y.len && (!x.len || !memcmp(x.data, y.data, x.len));
+    base_buf_done(&x);
+    base_buf_done(&y);
+    return alike;
+}
+
 rp_status engine_weights_key(const engine_weights_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], *layout = NULL;

@@ -43,14 +43,9 @@ static bool can_tune(const rp_jit *f, const rp_compilation_config *resolved) {
 }
 
 rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved, rp_error *err) {
-    static const char list[] = "inductor_compile_config.max_autotune=true",
-                      descend[] = "inductor_compile_config.coordinate_descent_tuning=true";
-    config_autotune given;
     if (!can_tune(f, resolved)) return RP_OK;
-    RP_TRY(config_autotune_of(f->config, &given, err));
     RP_TRY(rp_config_clone(f->config, &f->tuned, err));
-    if (!given.list_off) RP_TRY(rp_config_set(f->tuned, list, err));
-    return given.descend_off ? RP_OK : rp_config_set(f->tuned, descend, err);
+    return config_autotune_all(f->tuned, err);
 }
 
 /* A mark makes a symbol of any size. */

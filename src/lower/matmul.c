@@ -34,7 +34,8 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
 static bool is_in_place(const lowerer *L, const pass_group *gr, const pass_weights *w) {
     const ir_node *x = ir_node_at(L->g, ir_node_at(L->g, gr->segs[0].mats[0])->in[0]);
     int64_t rows;
-    if (L->opt->target == GEN_CUDA || gr->n_segs != 1 || gr->segs[0].n_mats != 1) return false;
+    if (L->opt->target == GEN_CUDA || L->opt->packed || gr->n_segs != 1 || gr->segs[0].n_mats != 1)
+        return false;
     if (w->dtype != RP_DTYPE_F32 || w->by_k || w->n < IN_PLACE_FROM / w->k) return false;
     return ir_dim_is_const(ir_graph_dims(L->g), lower_flat_rows(L, x), &rows) &&
            rows <= IN_PLACE_ROWS;

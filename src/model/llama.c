@@ -109,7 +109,7 @@ static rp_status begin(llama *m, const model_source *src, const model_graph_opti
     if (!m->g) return rp_fail(err, RP_NOMEM, "graph %s", name);
     rp_graph_set_numerics(m->g, opt->numerics);
     m->kv = model_kv_dtype(src, opt->numerics);
-    m->T = rp_symbol(m->g, "T", 1, opt->max_tokens);
+    m->T = opt->tokens ? rp_dim_const(opt->tokens) : rp_symbol(m->g, "T", 1, opt->max_tokens);
     return RP_OK;
 }
 
@@ -142,7 +142,9 @@ static rp_tensor inputs(llama *m, const model_graph_options *opt) {
 rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out,
                             rp_error *err) {
     llama m;
-    RP_TRY(begin(&m, src, opt, "model", err));
+    char name[32] = "model";
+    if (opt->tokens) (void)snprintf(name, sizeof name, "model_%lld", (long long)opt->tokens);
+    RP_TRY(begin(&m, src, opt, name, err));
     const uint32_t last = m.hp->n_layer - 1;
     rp_tensor results[MODEL_N_RESULTS], x = embed(&m, inputs(&m, opt));
     for (uint32_t l = 0; l <= last; l++) {

@@ -24,6 +24,7 @@ typedef struct model_graph_options {
     rp_numerics numerics;
     int64_t max_tokens; /* largest T and R */
     int64_t max_seqs;   /* largest S */
+    int64_t tokens;     /* model: the only T; 0: any up to max_tokens */
 } model_graph_options;
 
 /* Owned by the caller (rp_graph_free). */

@@ -29,6 +29,10 @@ $ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece 
 model.submod_1
 
 # The page's cards are numbers of the summary, and pieces that are equal to others say so.
+$ reprise explain synthetic:tiny --isa portable --threads 1 -cc '{"compile_sizes":[1],"inductor_compile_config":{"max_autotune":false,"coordinate_descent_tuning":false}}' --html page.html --quiet >page.txt; grep -oE 'Graph [a-z_0-9]+' page.html | sort -u; rm page.html page.txt
+Graph head
+Graph model
+Graph model_1
 $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --html page.html --quiet > page.txt; reprise run synthetic:tiny,layers=3 hi --max-tokens 1 --isa portable --threads 1 --json > summary.json; python3 -c 'import json,re; o = [json.loads(l) for l in open("summary.json")][-1]; c = {k: v for v, k in re.findall(r"<b>([^<]*)</b><span>([^<]*)</span>", open("page.html").read())}; want = {"level": o["level"], "graph mode": o["cudagraph_mode"], "device": o["device"], "instructions": o["isa"], "pieces": o["pieces"]["total"], "distinct": o["pieces"]["distinct"], "kernels": o["kernels"], "captures": o["captures"], "recompiles": o["recompiles"], "graph breaks": o["graph_breaks"]}; print([(k, c.get(k), v) for k, v in want.items() if c.get(k) != str(v)], sorted(set(c) - set(want)), o["captures"] > 0)'; grep -oE '<h3>submod_[0-9]+[^<]*|; [0-9]+ equal pieces [a-z ]*' page.html; rm page.html summary.json
 [] ['to load'] True
 <h3>submod_0

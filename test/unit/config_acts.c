@@ -228,6 +228,7 @@ static const struct effect {
     {CONFIG_ID_backend, "none", NULL},
     {CONFIG_ID_use_inductor, "false", NULL},
     {CONFIG_ID_splitting_ops, "[]", NULL},
+    {CONFIG_ID_compile_sizes, "1", "src/engine/plans.c"},
     {CONFIG_ID_inductor_compile_config, "{\"max_autotune\":true}", "src/config/check.c"},
     {CONFIG_ID_skip_passes, "simplify", "src/compile/skips.c"},
     {CONFIG_ID_inductor_passes, "{}", "src/compile/skips.c"},

@@ -490,6 +490,43 @@ static void ladders_become_lists(void **state) {
     rp_config_free(cfg);
 }
 
+/* Numbers of a step, of which the word is as many as there are graphs. */
+static void sizes_with_code_of_their_own(void **state) {
+    static const struct {
+        const char *json, *sizes;
+    } cases[] = {
+        {"{\"level\":3,\"compile_sizes\":[8,1,8]}", "[1,8]"},
+        {"{\"level\":2,\"compile_sizes\":[512]}", "[512]"},
+        {"{\"level\":3,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"max_num_seqs\":5,"
+         "\"cuda_graph_sizes\":[20],\"compile_sizes\":[\"cudagraph_capture_sizes\",2,3]}",
+         "[1,2,3,4,5,8,16,20]"},
+        {"{\"level\":3,\"compile_sizes\":[]}", "[]"},
+        {"{\"level\":3}", "null"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_compilation_config *cfg = ok(cases[i].json);
+        is(cfg, "compile_sizes", cases[i].sizes);
+        notes_are(cfg, NULL);
+        rp_config_free(cfg);
+    }
+    static const char none[] = "only backend=inductor generates code";
+    rp_compilation_config *cfg = ok("{\"level\":1,\"compile_sizes\":[1,2]}");
+    is(cfg, "compile_sizes", "[]");
+    notes_are(cfg, "compile_sizes=[1,2]", none, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"enforce_eager\":true,\"compile_sizes\":[1,2]}");
+    is(cfg, "compile_sizes", "[]");
+    notes_are(cfg, "compile_sizes=[1,2]", "enforce_eager overrides it", NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":2,\"compile_sizes\":[3,\"cudagraph_capture_sizes\"]}");
+    is(cfg, "compile_sizes", "[3]");
+    notes_are(cfg, "compile_sizes=\"cudagraph_capture_sizes\"", "no size is captured", NULL);
+    rp_config_free(cfg);
+    refused("{\"level\":3,\"compile_sizes\":[1,600]}", RP_CONFIG,
+            "compile_sizes: 600 exceeds max_num_batched_tokens=512; drop it or raise the limit");
+}
+
 static void passes_follow_the_level(void **state) {
     (void)state;
     rp_compilation_config *cfg = ok("{\"level\":3,\"pass_config\":{\"fuse_act_quant\":false}}");
@@ -629,6 +666,7 @@ int main(void) {
         TEST(batch_limits),
         TEST(a_largest_size_may_be_all_of_a_step),
         TEST(ladders_become_lists),
+        TEST(sizes_with_code_of_their_own),
         TEST(passes_follow_the_level),
         TEST(require_graph_refuses_downgrades),
         TEST(only_pieces_copy_inputs),

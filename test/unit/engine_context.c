@@ -72,9 +72,15 @@ static void check_layers(const rp_forward_context *c, bool split) {
 }
 
 /* A prompt of five, then one token a step: rows, lengths, mode and key are those of each. */
-static void check_steps(const char *mode, bool split) {
-    const char *const settings[] = {split ? "level=3" : "level=2", mode, "max_num_seqs=2",
-                                    "max_model_len=64", NULL};
+static void check_steps(const char *mode, bool split, const char *sizes) {
+    const char *const settings[] = {split ? "level=3" : "level=2",
+                                    mode,
+                                    "max_num_seqs=2",
+                                    "max_model_len=64",
+                                    sizes,
+                                    "inductor_compile_config.max_autotune=false",
+                                    "inductor_compile_config.coordinate_descent_tuning=false",
+                                    NULL};
     rp_engine *e = engine_must("synthetic:tiny", settings);
     const rp_request_options r = plain_request(4);
     int32_t length = 5;
@@ -114,10 +120,11 @@ static void check_steps(const char *mode, bool split) {
 
 static void ops_see_the_step(void **state) {
     (void)state;
-    check_steps("cudagraph_mode=NONE", true);
-    check_steps("cudagraph_mode=PIECEWISE", true);
-    check_steps("cudagraph_mode=FULL", true);
-    check_steps("cudagraph_mode=FULL", false);
+    check_steps("cudagraph_mode=NONE", true, "compile_sizes=[]");
+    check_steps("cudagraph_mode=PIECEWISE", true, "compile_sizes=[]");
+    check_steps("cudagraph_mode=FULL", true, "compile_sizes=[]");
+    check_steps("cudagraph_mode=FULL", false, "compile_sizes=[]");
+    check_steps("cudagraph_mode=FULL", true, "compile_sizes=1"); /* code of its own sees it, too */
 }
 
 /* Captures warm up on a step of padding. */
