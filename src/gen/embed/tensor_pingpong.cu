@@ -238,10 +238,7 @@ RP_FN void rk_run_pingpong(char *const *arg, const long long *dim, const char *x
     const rk_share s = rk_share_of<P>(rows);
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < T::STAGES; i++) {
-            rk_barrier_init(full + 8 * i, T::FETCHERS);
-            rk_barrier_init(empty + 8 * i, T::READERS);
-        }
+        rk_ring_open<T>(full, empty);
         for (int i = 0; i < 2; i++) rk_barrier_init(ring + T::TURNS + 8 * i, T::READERS);
         rk_barriers_visible();
     }

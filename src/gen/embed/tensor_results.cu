@@ -346,6 +346,16 @@ RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &
     rk_cluster_wait(); /* nobody ends while others read what it has */
 }
 
+/* By one thread: the barriers of each stage, one for those who fill it and one for those who read it. */
+template <class T>
+RP_FN void rk_ring_open(rp_u32 full, rp_u32 empty)
+{
+    for (int i = 0; i < T::STAGES; i++) {
+        rk_barrier_init(full + 8 * i, T::FETCHERS);
+        rk_barrier_init(empty + 8 * i, T::READERS);
+    }
+}
+
 /* P: tile, an epilogue, JOBS and job(), and whether weights are read ONCE. x: as rk_arrange_rows leaves it. */
 template <class P>
 RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, const char *w, long long rows)
@@ -354,10 +364,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     const rk_share s = rk_share_of<P>(rows);
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < T::STAGES; i++) {
-            rk_barrier_init(full + 8 * i, T::FETCHERS);
-            rk_barrier_init(empty + 8 * i, T::READERS);
-        }
+        rk_ring_open<T>(full, empty);
         rk_barriers_visible();
     }
     __syncthreads();
