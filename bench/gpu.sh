@@ -7,6 +7,7 @@
 #   CASES="1b:1 .. 1b:prefill512"     shape and sequences, or tokens of a prefill
 #   CONTEXT=1024  cached positions before the first step
 #   ENGINE="1b:1 .."  the cases in which the engine (what `reprise run --device cuda:0` uses) is measured beside both, through bench/engine
+#   TOGETHER=8    cases of one shape that are opened at a time: torch compiles for all at once. 8B takes 17 GB a program: 1 for a GPU of 80 GB
 #   PEERS=torch   empty: none;  PYTHON=python3  one that has torch
 #   SETTINGS=...  of bench/gpu/step, for all cases
 #   RESULTS=FOLDER  another folder; empty: nothing is written
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 B=${1-build}
 : "${ROUNDS:=7}" "${STEPS:=50}" "${CASES:=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}" "${CONTEXT:=1024}" "${PEERS=torch}" "${PYTHON:=python3}"
 : "${ENGINE=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}"
-: "${SETTINGS:=}" "${RESULTS=bench/results}"
+: "${SETTINGS:=}" "${TOGETHER:=8}" "${RESULTS=bench/results}"
 . bench/lib.sh
 tmp=$(mktemp -d)
 samples=$tmp/samples
@@ -33,7 +34,7 @@ wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
 # Says why there is nothing to measure, with the program's own exit code.
 "$B/bench/gpu/step" 1b 1 "$CONTEXT" probe=1 </dev/null >/dev/null || exit $?
 started=$(date -u '+%Y-%m-%d %H:%M UTC')
-failed= n=0
+failed=
 table=$tmp/table prefills=$tmp/prefills
 details=$tmp/details engines=$tmp/engines
 
@@ -88,38 +89,64 @@ row_of_prefill() { # NAME SHAPE TOKENS
     detail "$2" "prefill of $3"
 }
 
-for case in $CASES; do
-    shape=${case%:*} what=${case#*:} steps=$STEPS
-    say "$shape, $what"
-    arguments="$shape $what $CONTEXT"
+# Of a case: its programs' names, and what they are asked.
+look_at() {
+    local id=${1//[^a-z0-9]/_}
+    shape=${1%:*} what=${1#*:} steps=$STEPS arguments="${1%:*} ${1#*:} $CONTEXT"
     [ "$what" != "${what#prefill}" ] && arguments="$shape prefill ${what#prefill}" steps=$((STEPS / 5))
-    # shellcheck disable=SC2086
-    n=$((n + 1)) ours=ours$n torch=torch$n engine=engine$n
-    if ! open_peer "$ours" "$B/bench/gpu/step" $arguments $SETTINGS; then
-        failed=1
-        continue
-    fi
+    ours=ours_$id torch=torch_$id engine=engine_$id
+}
+# shellcheck disable=SC2086
+start_case() {
+    local model
+    look_at "$1"
+    say "$shape, $what"
+    start_peer "$ours" "$B/bench/gpu/step" $arguments $SETTINGS
+    wants_torch && start_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py $arguments
+    wants_engine "$1" || return 0
+    model=synthetic:llama-$shape,dtype=bf16
+    [ "$shape" = 135m ] && model=synthetic:smollm2-135m,dtype=bf16
+    REPRISE_CACHE_DIR=$tmp/cache start_peer "$engine" "$B/bench/engine" "$model" device=cuda:0 \
+        max_model_len=4096 # 8B has no room for 131072 positions beside the others
+}
+await_case() {
+    look_at "$1"
+    await_peer "$ours" || failed=1
+    wants_torch && await_peer "$torch"
+    wants_engine "$1" && { await_peer "$engine" || failed=1; }
+}
+measure_case() {
+    local round
+    look_at "$1"
+    opened "$ours" || return
     eval "ready=\$version_$ours"
-    # shellcheck disable=SC2086
-    wants_torch && open_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py $arguments
-    if wants_engine "$case"; then
-        model=synthetic:llama-$shape,dtype=bf16
-        [ "$shape" = 135m ] && model=synthetic:smollm2-135m,dtype=bf16
-        REPRISE_CACHE_DIR=$tmp/cache open_peer "$engine" "$B/bench/engine" "$model" device=cuda:0 \
-            max_model_len=4096 || failed=1 # 8B has no room for 131072 positions beside the others
-    fi
-    for round in $(seq "$ROUNDS"); do one_round "$case" "$round" "$steps" "$what"; done
-    row_of_engine "$case" "$shape" "$what"
+    for round in $(seq "$ROUNDS"); do one_round "$1" "$round" "$steps" "$what"; done
+    row_of_engine "$1" "$shape" "$what"
     if [ "$what" = "${what#prefill}" ]; then
-        for _ in 1 2 3; do put "$case.read" "$(ask "$ours" read)"; done
-        put "$case.host" "$(ask "$ours" host)"
-        row "$case" "$shape" "$what"
+        for _ in 1 2 3; do put "$1.read" "$(ask "$ours" read)"; done
+        put "$1.host" "$(ask "$ours" host)"
+        row "$1" "$shape" "$what"
     else
-        row_of_prefill "$case" "$shape" "${what#prefill}"
+        row_of_prefill "$1" "$shape" "${what#prefill}"
     fi
+}
+close_case() {
+    look_at "$1"
     close_peer "$ours"
     close_peer "$torch"
     close_peer "$engine"
+}
+
+# Neighbours of one shape.
+groups=() shape=
+for case in $CASES; do
+    if [ "${case%:*}" != "$shape" ] || [ "$n" -ge "$TOGETHER" ]; then groups+=("$case") n=1; else groups[-1]+=" $case" n=$((n + 1)); fi
+    shape=${case%:*}
+done
+for group in "${groups[@]}"; do
+    for step in start_case await_case measure_case close_case; do
+        for case in $group; do $step "$case"; done
+    done
     wait
 done
 [ -s "$table" ] || [ -s "$prefills" ] || exit 1

@@ -34,15 +34,17 @@ ratio() { have "$1" && have "$2" && calc %.2fx "$(median "$1") / $(median "$2")"
 json_number() { sed -n "s/.*\"$1\": *\\([0-9.eE+-]*\\).*/\\1/p" | tail -n 1; }
 
 # Peers that stay: one process each, a question a line, an answer a line.
-# open_peer NAME COMMAND...; ask NAME QUESTION; close_peers
-open_peer() {
+# open_peer NAME COMMAND..., or start_peer NAME COMMAND... and later await_peer NAME; ask NAME QUESTION; close_peer NAME
+start_peer() {
     local name=$1
     shift
     mkfifo "$tmp/$name.in" "$tmp/$name.out"
     "$@" <"$tmp/$name.in" >"$tmp/$name.out" 2>"$tmp/$name.err" &
     peer_pids="${peer_pids-} $!"
     eval "exec {in_$name}>\"$tmp/$name.in\" {out_$name}<\"$tmp/$name.out\""
-    local answer
+}
+await_peer() {
+    local name=$1 answer
     eval "read -r answer <&\$out_$name" || answer=
     case $answer in
     ready*) eval "version_$name=\"${answer#ready }\"" ;;
@@ -53,6 +55,7 @@ open_peer() {
         ;;
     esac
 }
+open_peer() { start_peer "$@" && await_peer "$1"; }
 opened() { eval "[ -n \"\${version_$1-}\" ]"; }
 ask() ( # a shell of its own: writing to a peer that has died ends only that
     answer=
