@@ -1,7 +1,7 @@
 /* Custom ops whose implementation is text: a kernel that calls the function rp_op of the op's source for each of its items.
  *
- * Sources may be in a unit several times, in kernels of different calls: a guard by hash lets the compiler see each once, and names
- * what it defines. Lines of its own are counted from its first, under the op's name, so that an error of the compiler says whose it is. */
+ * Sources may be in a unit several times, in kernels of different calls: a guard by hash (of the text and of where its attributes
+ * are) lets the compiler see each once, and names what it defines. Lines of its own are counted from its first, under the op's name, so that an error of the compiler says whose it is. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +41,20 @@ static const char types_text[] = "#ifndef RP_OP_TYPES\n"
                                  "    const char *const *ss;\n"
                                  "} rp_op_value;\n"
                                  "#endif\n";
+
+/* What is compiled once: the text, and the places of the attributes in it. */
+static rp_status hash_source(source_op *s, rp_error *err) {
+    const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_add(&b, s->text, strlen(s->text) + 1);
+    for (uint32_t i = 0; a && i < a->n; i++)
+        base_buf_add(&b, a->u.values[i].name, strlen(a->u.values[i].name) + 1);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) base_hash_hex(base_hash(b.data, b.len), s->hash);
+    base_buf_done(&b);
+    return st;
+}
 
 /* ATTR_eps: the place of `eps` in attr. */
 static void put_names(const source_op *s, bool on, base_buf *b) {
@@ -211,7 +225,7 @@ rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_de
     ir_type *types;
     RP_TRY(lower_operand_types(L->g, r, L->out, &types, L->err));
     s.types = types;
-    base_hash_hex(base_hash(s.text, strlen(s.text)), s.hash);
+    RP_TRY(hash_source(&s, L->err));
     char *name = lower_name(L, "op", &r, 1, (uint32_t)(L->group - L->f->groups));
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel of custom op %s", d->name);
     put_source(&s, &L->source);

@@ -1,6 +1,7 @@
 /* Custom ops whose implementation is C or CUDA C: compiled, cached and launched as the kernels around them are, on the host and on a GPU. */
 #include "support/check.h"
 
+#include "ir/text.h"
 #include "reprise/reprise.h"
 #include "support/gpu.h"
 #include "support/jits.h"
@@ -338,6 +339,50 @@ static void a_lowering_stands_for_a_source(void **state) {
     }
 }
 
+/* Two ops of one text in one unit: each finds its attributes by its own schema. */
+static void one_text_has_a_schema_each(void **state) {
+    static const char scaled[] =
+        "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+        "    ((float *)arg[1].data)[item] = (float)(((const float *)arg[0].data)[item] * "
+        "attr[ATTR_scale].f);\n"
+        "}\n";
+    static const rp_op_attr schema[] = {{.name = "bias", .kind = RP_OP_F64, .f = 5},
+                                        {.name = "scale", .kind = RP_OP_F64, .f = 2}};
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_op_desc d = {.size = sizeof d,
+                        .name = i ? "source::scale_alone" : "source::scale_behind",
+                        .attrs = schema + i,
+                        .n_attrs = 2u - (unsigned)i,
+                        .c_source = scaled,
+                        .cuda_source = scaled};
+        CHECK_OK(rp_op_register(&d, &err), &err);
+    }
+    for (int gpu = 0; gpu < (no_gpu ? 1 : 2); gpu++) {
+        float x[4] = {1, 2, 3, 4}, y[2][4];
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("schemas");
+        rp_compilation_config *cfg = rp_config_new();
+        rp_tensor in = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), made[2];
+        made[0] = rp_custom(g, "source::scale_behind", &in, 1, RP_DTYPE_F32, (rp_shape){0});
+        made[1] = rp_custom(g, "source::scale_alone", &in, 1, RP_DTYPE_F32, (rp_shape){0});
+        CHECK_OK(rp_graph_finish(g, made, 2, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        if (gpu) CHECK_OK(rp_config_set(cfg, "device=cuda:0", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        rp_buffer from = {RP_DTYPE_F32, 1, {4}, x},
+                  out[] = {{RP_DTYPE_F32, 1, {4}, y[0]}, {RP_DTYPE_F32, 1, {4}, y[1]}};
+        CHECK_OK(rp_compiled_run(c, &from, 1, out, 2, &err), &err);
+        for (int i = 0; i < 8; i++)
+            if (y[i / 4][i % 4] != 2 * x[i % 4])
+                fail_msg("op %d: y[%d] = %g", i / 4, i % 4, (double)y[i / 4][i % 4]);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
 /* What check_ops cannot watch it names. */
 static void sources_are_not_watched(void **state) {
     static const struct {
@@ -390,6 +435,7 @@ int main(void) {
         cmocka_unit_test(no_graph_breaks_on_a_gpu),
         cmocka_unit_test(an_error_names_the_op),
         cmocka_unit_test(a_lowering_stands_for_a_source),
+        cmocka_unit_test(one_text_has_a_schema_each),
         cmocka_unit_test(sources_are_not_watched),
         cmocka_unit_test(bad_sources_are_refused),
     };
