@@ -225,6 +225,7 @@ lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_m
                         .uses = uses,
                         .group = L->group_at,
                         .may = L->group_at == UINT32_MAX ? 0 : L->may};
+    L->may = 0; /* what a copy may, the kernel that reads it does not */
     k->sites = group_sites(L);
     if (L->opt->labels && L->group && k->group != UINT32_MAX)
         k->label = lower_label(L, L->group, name);

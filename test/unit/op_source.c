@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "ir/text.h"
+#include "lower/lower.h"
 #include "reprise/reprise.h"
 #include "support/gpu.h"
 #include "support/jits.h"
@@ -383,6 +384,31 @@ static void one_text_has_a_schema_each(void **state) {
     }
 }
 
+/* Its operand is a copy that a loop makes, whose knobs are not the op's: a source has none. */
+static void nothing_of_it_is_tuned(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[64,4096]) -> f32[4096,64] {\n"
+        "  %0 = permute %x {axes=[1,0]} : f32[4096,64]\n"
+        "  %1 = custom %0 {attrs={}, name=\"source::broken\"} : f32[4096,64]\n"
+        "  ret %1\n}\n";
+    static const gen_target targets[] = {GEN_HOST, GEN_CUDA};
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        lower_options o = {.isa = GEN_ISA_AVX2, .target = targets[t]};
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        lower_piece p;
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_int_equal(p.n_kernels, 2);
+        assert_non_null(strstr(p.kernels[0].name, "copy"));
+        assert_int_equal(p.kernels[0].may, 0); /* one of no group */
+        assert_int_equal(p.kernels[1].may, 0);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* What check_ops cannot watch it names. */
 static void sources_are_not_watched(void **state) {
     static const struct {
@@ -436,6 +462,7 @@ int main(void) {
         cmocka_unit_test(an_error_names_the_op),
         cmocka_unit_test(a_lowering_stands_for_a_source),
         cmocka_unit_test(one_text_has_a_schema_each),
+        cmocka_unit_test(nothing_of_it_is_tuned),
         cmocka_unit_test(sources_are_not_watched),
         cmocka_unit_test(bad_sources_are_refused),
     };
