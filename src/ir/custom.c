@@ -5,6 +5,7 @@
 #include "ir/custom.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -148,16 +149,26 @@ rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
     return st;
 }
 
+static int by_name(const void *a, const void *b) {
+    const rp_op_desc *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void put_source(const rp_op_desc *d, const char *language, const char *text, base_buf *out) {
+    char hex[33];
+    if (!text) return;
+    base_hash_hex(base_hash(text, strlen(text)), hex);
+    base_buf_printf(out, "%s %s %d %u %s\n", d->name, language, (int)d->items, d->threads, hex);
+}
+
 void ir_custom_sources(base_buf *out) {
-    const rp_op_desc *d;
-    for (uint32_t i = 0; (d = ir_custom_at(i)) != NULL; i++) {
-        const char *texts[] = {d->c_source, d->cuda_source};
-        for (int k = 0; k < 2; k++) {
-            char hex[33];
-            if (!texts[k]) continue;
-            base_hash_hex(base_hash(texts[k], strlen(texts[k])), hex);
-            base_buf_printf(out, "%s %d %u %s\n", d->name, (int)d->items, d->threads, hex);
-        }
+    const rp_op_desc *all[MAX_CUSTOM], *d;
+    uint32_t n = 0;
+    while (n < MAX_CUSTOM && (d = ir_custom_at(n)) != NULL) all[n++] = d;
+    if (n > 0) qsort(all, n, sizeof *all, by_name);
+    for (uint32_t i = 0; i < n; i++) {
+        put_source(all[i], "c", all[i]->c_source, out);
+        put_source(all[i], "cuda", all[i]->cuda_source, out);
     }
 }
 

@@ -11,7 +11,8 @@ const rp_op_desc *ir_custom_find(const char *name);
 const rp_op_desc *ir_custom_at(uint32_t i);
 /* How many results a call of it has. */
 uint32_t ir_custom_results(const rp_op_desc *d);
-/* A line for each source of a registered op: what plans of graphs depend on that may call any of them. Nothing where there is none. */
+/* A line for each source of a registered op: what plans of graphs depend on that may call any of them. In order of names,
+ * whatever was registered first. Nothing where there is none. */
 void ir_custom_sources(base_buf *out);
 /* What the functions of d are told of a call with these attributes, all of its schema (borrowed). */
 rp_op_call ir_custom_call_of(const rp_op_desc *d, const rp_op_attr *attrs, uint32_t n_in);

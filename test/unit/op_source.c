@@ -1,6 +1,7 @@
 /* Custom ops whose implementation is C or CUDA C: compiled, cached and launched as the kernels around them are, on the host and on a GPU. */
 #include "support/check.h"
 
+#include "ir/custom.h"
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "reprise/reprise.h"
@@ -409,6 +410,27 @@ static void nothing_of_it_is_tuned(void **state) {
     }
 }
 
+/* What plans depend on: by name, whatever was registered first, and each in its language. */
+static void a_key_has_each_source_once(void **state) {
+    static const char *const names[] = {"source::same_b", "source::same_a"};
+    rp_error err = {0};
+    base_buf b;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_op_desc d = {.size = sizeof d, .name = names[i]};
+        *(i ? &d.c_source : &d.cuda_source) = bend;
+        CHECK_OK(rp_op_register(&d, &err), &err);
+    }
+    base_buf_init(&b, 0);
+    ir_custom_sources(&b);
+    CHECK_OK(base_buf_status(&b, &err), &err);
+    const char *first = strstr(b.data, "source::same_a c "),
+               *second = strstr(b.data, "source::same_b cuda ");
+    if (!first || !second || second < first || strstr(first + 1, "source::same_a"))
+        fail_msg("%s", b.data);
+    base_buf_done(&b);
+}
+
 /* What check_ops cannot watch it names. */
 static void sources_are_not_watched(void **state) {
     static const struct {
@@ -463,6 +485,7 @@ int main(void) {
         cmocka_unit_test(a_lowering_stands_for_a_source),
         cmocka_unit_test(one_text_has_a_schema_each),
         cmocka_unit_test(nothing_of_it_is_tuned),
+        cmocka_unit_test(a_key_has_each_source_once),
         cmocka_unit_test(sources_are_not_watched),
         cmocka_unit_test(bad_sources_are_refused),
     };
