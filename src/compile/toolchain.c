@@ -238,6 +238,21 @@ static bool is_of_op(base_str line) {
     return line.len >= sizeof head && memcmp(line.ptr, head, sizeof head - 1) == 0;
 }
 
+/* Where the line says error, as compilers do: a name in it may hold the word. */
+static const char *find_error(base_str line) {
+    static const char word[] = " error: ";
+    const size_t n = sizeof word - 1;
+    if (line.len >= n - 1 && memcmp(line.ptr, word + 1, n - 1) == 0) return line.ptr;
+    const char *at = memmem(line.ptr, line.len, word, n);
+    return at ? at + 1 : NULL;
+}
+
+/* What a linker says of an object or a symbol. */
+static bool is_of_linker(base_str line) {
+    return !is_of_op(line) && (memmem(line.ptr, line.len, "ld:", 3) ||
+                               memmem(line.ptr, line.len, "undefined reference", 19));
+}
+
 /* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the
  * compiler's note that it failed; else the first one. */
 static base_str telling_line(const char *out) {
@@ -245,9 +260,9 @@ static base_str telling_line(const char *out) {
     for (const char *at = out ? out : ""; *at;) {
         size_t n = strcspn(at, "\n");
         base_str line = {at, n};
-        const char *bad = memmem(at, n, "error", 5);
+        const char *bad = find_error(line);
         if (at == out) first = line;
-        if (memmem(at, n, "ld:", 3) || memmem(at, n, "undefined reference", 19)) return line;
+        if (is_of_linker(line)) return line;
         if (bad && is_of_op(line)) return line;
         if (bad) return (base_str){bad, n - (size_t)(bad - at)};
         at += n + (at[n] != 0);

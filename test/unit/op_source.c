@@ -92,6 +92,8 @@ static int registered(void **state) {
          .cuda_source = cuda_range},
         {.name = "source::count", .mutates = 1, .c_source = count, .cuda_source = count},
         {.name = "source::broken", .c_source = broken, .cuda_source = broken},
+        {.name = "source::error", .c_source = broken, .cuda_source = broken},
+        {.name = "source::fold", .c_source = broken, .cuda_source = broken},
         {.name = "source::empty", .c_source = "/* rp_op */", .cuda_source = "/* rp_op */"},
     };
     rp_error err = {0};
@@ -283,8 +285,11 @@ static void an_error_names_the_op(void **state) {
         const char *settings, *op, *text;
     } bad[] = {
         {"level=2", "source::broken", "custom op source::broken:3:36: error: "},
+        {"level=2", "source::error", "custom op source::error:3:36: error: "},
+        {"level=2", "source::fold", "custom op source::fold:3:36: error: "},
         {"level=2", "source::empty", "custom op source::empty"},
         {"level=2 device=cuda:0", "source::broken", "custom op source::broken:3:36: error: "},
+        {"level=2 device=cuda:0", "source::error", "custom op source::error:3:36: error: "},
         {"level=2 device=cuda:0", "source::empty", "custom op source::empty"},
         {"level=0", "source::bend", "custom op source::bend is C source, and no code is generated"},
         {"level=2 backend=eager", "source::bend", "source::bend is C source"},

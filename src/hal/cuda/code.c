@@ -12,6 +12,12 @@ static rp_status check(int code, const char *what, rp_error *err) {
     return rp_fail(err, RP_DEVICE, "NVRTC: %s failed with code %d", what, code);
 }
 
+/* Where the log says error, with or without a number: names of ops hold the word, too. */
+static const char *find_error(const char *log) {
+    const char *plain = strstr(log, " error: "), *numbered = strstr(log, " error #");
+    return !plain || (numbered && numbered < plain) ? numbered : plain;
+}
+
 /* The first line of the log that says error, else its first line. */
 static rp_status refuse(const cuda_nvrtc *rtc, void *program, const char *name, int code,
                         rp_error *err) {
@@ -19,7 +25,7 @@ static rp_status refuse(const cuda_nvrtc *rtc, void *program, const char *name, 
     char *log = NULL;
     if (rtc->log_size(program, &size) == 0) log = base_alloc(size + 1);
     if (log && rtc->log(program, log) != 0) log[0] = 0;
-    const char *at = log ? strstr(log, "error") : NULL;
+    const char *at = log ? find_error(log) : NULL;
     while (at && at > log && at[-1] != '\n') at--;
     if (!at) at = log ? log : "";
     rp_status st = rp_fail(err, RP_INVALID, "NVRTC does not compile %s (code %d): %.*s", name, code,
