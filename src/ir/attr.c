@@ -194,12 +194,16 @@ static void set_loop_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
         set_default(a, n_a, mask, (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = x->dim[0]});
 }
 
-/* A custom op whose schema names nothing has no list. One that is not registered fails later, by its shape rule. */
+/* A custom op whose schema names nothing has no list. Values that no schema has checked are read by nobody: an op that is not
+ * registered is refused here. */
 static rp_status complete_values(ir_attr *a, uint32_t *n_a, rp_op_attr *room, rp_error *err) {
     const ir_attr *name = find(a, *n_a, IR_ATTR_NAME);
     ir_attr *given = find(a, *n_a, IR_ATTR_ATTRS);
-    const rp_op_desc *d = name ? ir_custom_find(name->u.s) : NULL;
-    if (!d) return RP_OK;
+    if (!name) return rp_fail(err, RP_INVALID, "custom: attribute 'name' is missing");
+    const rp_op_desc *d = ir_custom_find(name->u.s);
+    if (!d)
+        return rp_fail(err, RP_NOT_FOUND,
+                       "custom: '%s' is not registered; call rp_op_register first", name->u.s);
     RP_TRY(
         ir_op_attrs_complete(d, given ? given->u.values : NULL, given ? given->n : 0, room, err));
     if (given) memmove(given, given + 1, (size_t)(&a[--*n_a] - given) * sizeof *a);

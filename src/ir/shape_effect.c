@@ -191,11 +191,7 @@ static rp_status infer_attention(ir_rule *r) {
 static rp_status infer_custom(ir_rule *r) {
     const ir_attr *name = ir_attr_get(r->n, IR_ATTR_NAME);
     const ir_attr *types = ir_attr_get(r->n, IR_ATTR_TYPES);
-    if (!name) return rp_fail(r->err, RP_INVALID, "custom: attribute 'name' is missing");
-    const rp_op_desc *d = ir_custom_find(name->u.s);
-    if (!d)
-        return rp_fail(r->err, RP_NOT_FOUND,
-                       "custom: '%s' is not registered; call rp_op_register first", name->u.s);
+    const rp_op_desc *d = ir_custom_find(name->u.s); /* there: its attributes are complete */
     for (uint32_t i = r->n->n_in; i < 64; i++)
         if (d->mutates >> i & 1)
             return rp_fail(r->err, RP_INVALID, "custom: %s mutates operand %u of %u", d->name, i,

@@ -294,12 +294,42 @@ static void a_call_that_is_wrong_says_so(void **state) {
     assert_non_null(strstr(err.text, "attrs of attrs::curve is NULL"));
 }
 
+/* Nothing has looked at the values of a call whose op has no schema. */
+static void values_of_an_unknown_op_are_not_read(void **state) {
+    static const rp_op_attr bad[] = {{.name = "a", .kind = RP_OP_STRING},
+                                     {.name = "a", .kind = RP_OP_I64S, .n = 3},
+                                     {.name = "a", .kind = RP_OP_STRINGS, .n = 1},
+                                     {.kind = RP_OP_F64}};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("unknown");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(N)), made;
+        rp_tensor_type type = {RP_DTYPE_F32, RP_SHAPE(N)};
+        rp_custom_args a = {.size = sizeof a,
+                            .name = "attrs::unknown",
+                            .args = &x,
+                            .n = 1,
+                            .types = &type,
+                            .attrs = &bad[i],
+                            .n_attrs = 1};
+        rp_custom_call(g, &a, &made, 1);
+        assert_int_equal(rp_graph_finish(g, &made, 1, &err), RP_NOT_FOUND);
+        assert_non_null(strstr(err.text, "custom: 'attrs::unknown' is not registered"));
+        rp_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_is_canonical),        cmocka_unit_test(calls_are_checked),
-        cmocka_unit_test(schemas_are_checked),          cmocka_unit_test(backends_read_them),
-        cmocka_unit_test(every_reader_sees_them),       cmocka_unit_test(they_are_in_the_key),
+        cmocka_unit_test(the_text_is_canonical),
+        cmocka_unit_test(calls_are_checked),
+        cmocka_unit_test(schemas_are_checked),
+        cmocka_unit_test(backends_read_them),
+        cmocka_unit_test(every_reader_sees_them),
+        cmocka_unit_test(they_are_in_the_key),
         cmocka_unit_test(a_call_that_is_wrong_says_so),
+        cmocka_unit_test(values_of_an_unknown_op_are_not_read),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
