@@ -116,7 +116,7 @@ static rp_status find_custom(plan_exec *x, const plan_launch *l, plan_custom_cal
     if (!d || !d->cpu)
         return rp_fail(err, RP_UNSUPPORTED, "custom op %s %s; call rp_op_register before loading",
                        l->custom, d ? "has no implementation for cpu" : "is not registered");
-    if (l->n_args <= ir_custom_results(d))
+    if (l->n_args < ir_custom_results(d))
         return rp_fail(err, RP_INVALID, "custom op %s has %u results; the plan has %u arguments",
                        l->custom, ir_custom_results(d), l->n_args);
     if (!x->attrs) x->attrs = base_arena_new();

@@ -135,6 +135,15 @@ static rp_status half_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_ar
     return RP_OK;
 }
 
+/* Its one argument is its result. */
+static rp_status sevens_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                            rp_error *err) {
+    (void)err;
+    if (n_args != 1 || call->n_in != 0) return RP_INVALID;
+    for (int64_t i = 0; i < args[0].dim[0] * args[0].dim[1]; i++) ((float *)args[0].data)[i] = 7;
+    return RP_OK;
+}
+
 static int registered(void **state) {
     rp_error err = {0};
     const rp_op_desc all[] = {
@@ -164,6 +173,13 @@ static int registered(void **state) {
          .cpu = half_cpu,
          .n_results = 2,
          .shape = pair_shape},
+        {.name = "test::sevens", .result_like = -1, .cpu = sevens_cpu},
+        {.name = "test::sevens_text",
+         .result_like = -1,
+         .c_source =
+             "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long i) {\n"
+             "    ((float *)arg[0].data)[i] = 7;\n"
+             "}\n"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -447,6 +463,28 @@ static void the_interpreter_watches(void **state) {
     }
 }
 
+static rp_tensor beside_none(const char *name, rp_tensor x) {
+    return rp_add(x, rp_custom(x.graph, name, NULL, 0, RP_DTYPE_F32, rp_tensor_shape(x)));
+}
+
+static void an_op_may_have_no_operands(void **state) {
+    static const struct {
+        const char *op, *settings;
+    } cases[] = {{"test::sevens", "level=0"},
+                 {"test::sevens", "level=0 check_ops=true"},
+                 {"test::sevens", "level=2"},
+                 {"test::sevens", "level=2 backend=eager"},
+                 {"test::sevens_text", "level=2"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        float y[N];
+        if (run(beside_none, cases[i].op, cases[i].settings, y, NULL, &err) != RP_OK)
+            fail_msg("%s, %s: %s", cases[i].op, cases[i].settings, err.text);
+        for (int k = 0; k < N; k++) assert_true(y[k] == (float)(k + 1) - 7);
+    }
+}
+
 static void bad_ops_are_refused(void **state) {
     rp_error err = {0};
     rp_op_desc like = {.size = sizeof like, .name = "test::like", .shape = spread_shape};
@@ -471,6 +509,7 @@ int main(void) {
         cmocka_unit_test_setup(lies_are_caught, fresh),
         cmocka_unit_test_setup(what_is_mutated_is_mutated_once, fresh),
         cmocka_unit_test_setup(the_interpreter_watches, fresh),
+        cmocka_unit_test_setup(an_op_may_have_no_operands, fresh),
         cmocka_unit_test_setup(bad_ops_are_refused, fresh),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
