@@ -207,14 +207,18 @@ static void put_cuda_kernel(lowerer *L, const source_op *s, const char *name, ui
 }
 
 /* How many items there are: a dim of the piece. */
-static ir_dim items_of(const lowerer *L, const source_op *s) {
+static rp_status items_of(const lowerer *L, const source_op *s, ir_dim *out) {
     bool rows = s->d->items == RP_OP_ROWS;
     const ir_shape *first = &s->types[rows ? 0 : s->n->n_in].shape;
     uint32_t rank = s->d->items == RP_OP_WHOLE ? 0 : first->rank;
     if (rows && rank > 0) rank--;
     ir_dim all = ir_dim_const(L->out->dims, 1);
-    for (uint32_t i = 0; i < rank; i++) all = ir_dim_mul(L->out->dims, all, first->dim[i]);
-    return all;
+    for (uint32_t i = 0; i < rank && all != IR_DIM_BAD; i++)
+        all = ir_dim_mul(L->out->dims, all, first->dim[i]);
+    if (all == IR_DIM_BAD)
+        return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s: more than 2^63 items", s->d->name);
+    *out = all;
+    return RP_OK;
 }
 
 rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d) {
@@ -223,8 +227,10 @@ rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_de
     uint32_t threads = d->threads ? d->threads : THREADS;
     size_t begin = L->source.len;
     ir_type *types;
+    ir_dim items;
     RP_TRY(lower_operand_types(L->g, r, L->out, &types, L->err));
     s.types = types;
+    RP_TRY(items_of(L, &s, &items));
     RP_TRY(hash_source(&s, L->err));
     char *name = lower_name(L, "op", &r, 1, (uint32_t)(L->group - L->f->groups));
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel of custom op %s", d->name);
@@ -239,12 +245,10 @@ rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_de
     l->name = name;
     l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
     l->n_alts = 1;
-    l->rows = l->items = items_of(L, &s);
+    l->rows = l->items = items;
     l->grain = d->items == RP_OP_ELEMENTS ? GRAIN : 1;
     if (cuda) l->threads = threads;
     if (cuda) l->per_block = d->items == RP_OP_ELEMENTS ? threads : 1;
-    if (l->items == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s: more than 2^63 items", d->name);
     RP_TRY(base_buf_status(&L->source, L->err));
     return lower_take_args(L, l);
 }
