@@ -549,7 +549,7 @@ static void refuses_by_name(void **state) {
             "output out1 size mismatch at index 0. expected 2, actual 3");
     out[1].dim[0] = 2;
     for (int i = 0; i < 2; i++) {
-        char want[32];
+        char want[64];
         void *data = out[i].data;
         (void)snprintf(want, sizeof want, "output out%d has no data", i);
         out[i].data = NULL;

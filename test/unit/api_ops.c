@@ -425,7 +425,7 @@ static void what_is_mutated_is_mutated_once(void **state) {
         rp_graph *g = NULL;
         rp_compiled *c = NULL;
         rp_compilation_config *cfg = rp_config_new();
-        char setting[16];
+        char setting[32];
         float x[N] = {1}, y[N];
         rp_buffer in = {RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x}, out = in;
         out.data = y;
