@@ -159,7 +159,8 @@ static rp_status move_outputs(const capture *c, rp_error *err) {
 
 /* In place, or by what stands for it. */
 static rp_status use_state(capture *c, rp_value *v, rp_error *err) {
-    autograph_stand s = {.dtype = v->tensor.dtype, .what = "state", .number = c->next_state++};
+    autograph_stand s = {
+        .dtype = v->tensor.dtype, .what = "state", .number = c->next_state++, .state = true};
     (void)autograph_bytes(&v->tensor, &s.size);
     if (c->call.stands)
         return autograph_stand_for(c->call.stands, v->tensor.data, &s, &v->tensor.data, err);

@@ -9,7 +9,7 @@
 enum { FILLED = 64 << 20, ALIGN = 64, LEAST = 4096 };
 
 /* The pattern: eight elements, again and again, of each tensor its own, so that one that is copied to another is seen. Integers are 1 and
- * 0, which are no harm as an index or a length, the first one 1 where plain C may go by it. Of others half are
+ * 0, which are no harm as an index or a length, the first one of an argument 1 and of a state 2 where plain C may go by it. Of others half are
  * signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1 has the same bits. Between them are numbers of either sign,
  * or false, for what C changes after a comparison, such as a lower or upper bound: two that also show that 1 was added, and
  * behind them two that are far beyond any bound. */
@@ -46,14 +46,16 @@ static uint16_t number_of(rp_dtype t) {
     }
 }
 
-/* Bit e: element e. */
-static unsigned integers_of(const autograph_stand *s) {
-    unsigned bits = s->id * 0x9dU + 0x55U;
-    return s->blank ? bits & ~1U : bits | 1U;
+/* Of one element, too, a state is not an argument that was copied to it. */
+static unsigned char first_of(const autograph_stand *s) {
+    if (s->blank) return 0;
+    return s->state ? 2 : 1;
 }
 
 static void put_integers(const autograph_stand *s, pattern *p, size_t one) {
-    for (size_t e = 0; e < ELEMENTS; e++) p->bytes[e * one] = integers_of(s) >> e & 1;
+    unsigned bits = s->id * 0x9dU + 0x55U;
+    for (size_t e = 1; e < ELEMENTS; e++) p->bytes[e * one] = bits >> e & 1;
+    p->bytes[0] = first_of(s);
 }
 
 /* The lowest byte, of which six bits are the id, is of the mantissa alone. */

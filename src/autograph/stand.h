@@ -14,7 +14,8 @@ typedef struct autograph_stand {
     rp_dtype dtype;
     const char *what; /* static; with number for the reason */
     uint32_t number;
-    bool blank;  /* nothing has been in it so far */
+    bool blank;  /* nothing has been in it so far; */
+    bool state;  /* or it stands for one */
     uint32_t id; /* of its pattern, which this room sets */
 } autograph_stand;
 

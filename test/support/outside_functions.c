@@ -277,11 +277,44 @@ static void small_ones_come_first(void **state) {
     user_close(&u);
 }
 
+/* --- numbers ----------------------------------------------------------------------------------- */
+
+static rp_status a_number(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_buffer y;
+    (void)data;
+    *(int64_t *)args->item[1].tensor.data = *(const int64_t *)args->item[0].tensor.data;
+    RP_TRY(give(call, &y, result, err));
+    return rp_stream_fill(rp_call_stream(call), y.data, 0, BYTES, err);
+}
+
+/* The state of one integer gets the argument of one. */
+static void an_integer_that_is_copied_is_told(void **state) {
+    int64_t x = 0, kept = 0;
+    user u;
+    (void)state;
+    if (is_gpu()) return; /* of which plain C reaches no memory */
+    user_open(&u);
+    rp_value in[2] = {rp_value_tensor((rp_buffer){RP_DTYPE_I64, 1, {1}, &x}),
+                      rp_value_state((rp_buffer){RP_DTYPE_I64, 1, {1}, &kept})};
+    rp_function *f = function_of(&u.b, "f", a_number, &u);
+    for (int i = 0; i < CALLS; i++) {
+        x = 5 + i;
+        rp_output *o = run_items(f, in, 2);
+        assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+        assert_non_null(strstr(rp_output_reason(o), "state 0 is written by plain C"));
+        assert_int_equal(kept, x);
+        rp_output_free(o);
+    }
+    user_close(&u);
+}
+
 int outside_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_outside_is_told),
         cmocka_unit_test(a_workspace_of_the_stream_is_captured),
         cmocka_unit_test(small_ones_come_first),
+        cmocka_unit_test(an_integer_that_is_copied_is_told),
     };
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
