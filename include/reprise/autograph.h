@@ -25,7 +25,7 @@
  * On a CPU a graph is a list of launches: what goes through rp_call_stream (rp_compiled_run_on, rp_stream_copy, rp_stream_fill)
  * is in it. The run that is captured is given memory with a pattern in place of every argument, state, output and temp: integers are small
  * numbers there that mean nothing. What plain C writes there is found out (docs/autograph.md has the exceptions); so is memory that is
- * neither an argument nor from the call or rp_device_alloc.
+ * neither an argument nor from the call or rp_device_alloc. No other thread or stream writes states, or memory that the calls name, while a call captures.
  *
  * On a GPU a graph is what the driver captures of the call's stream, so kernels of one's own and of libraries are in it, too: launch
  * them on rp_stream_handle(rp_call_stream(call)). Calls that wait, allocate or read back end the capture, and rp_call_check tells which

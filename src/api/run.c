@@ -6,6 +6,7 @@
 #include "api/foreign.h"
 #include "base/alloc.h"
 #include "base/status.h"
+#include "device/running.h"
 #include "ir/custom.h"
 #include "plan/size.h"
 
@@ -146,9 +147,12 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
     RP_TRY(device_check_captured(NULL, "rp_compiled_run",
                                  "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream",
                                  err));
-    if (c->foreign) return api_foreign_run(c, inputs, outputs, err);
-    RP_TRY(api_weights_ready(c, err));
-    return run_eager(c, NULL, inputs, outputs, err);
+    device_run_begin();
+    rp_status st = c->foreign ? api_foreign_run(c, inputs, outputs, err)
+                              : api_weights_ready(c, err);
+    if (st == RP_OK && !c->foreign) st = run_eager(c, NULL, inputs, outputs, err);
+    device_run_end();
+    return st;
 }
 
 /* In turn with what is on the stream; nothing of it can be noted for a graph. */
@@ -168,6 +172,14 @@ static rp_status run_foreign_on(rp_compiled *c, rp_stream *s, const rp_buffer *i
     return api_foreign_run(c, inputs, outputs, err);
 }
 
+static rp_status run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, rp_buffer *outputs,
+                        rp_error *err) {
+    if (c->foreign) return run_foreign_on(c, s, inputs, outputs, err);
+    RP_TRY(api_weights_ready(c, err));
+    if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);
+    return run_eager(c, s, inputs, outputs, err);
+}
+
 rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
                              uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                              rp_error *err) {
@@ -181,8 +193,8 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                        c->p->name, c->shared ? "one device" : "a device of its own");
     RP_TRY(device_check_captured(device_stream_queue(s), "rp_compiled_run_on another stream",
                                  "it takes rp_call_stream", err));
-    if (c->foreign) return run_foreign_on(c, s, inputs, outputs, err);
-    RP_TRY(api_weights_ready(c, err));
-    if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);
-    return run_eager(c, s, inputs, outputs, err);
+    device_run_begin();
+    rp_status st = run_on(c, s, inputs, outputs, err);
+    device_run_end();
+    return st;
 }

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-enum { MOST = 64 << 20, CHUNK = 256 << 10 };
+enum { MOST = 64 << 20, CHUNK = 256 << 10, LINE = 64 };
 
 void autograph_before_open(autograph_before *b, rp_device *d, hal_device *queue) {
     b->device = d;
@@ -22,11 +22,17 @@ static bool has_room(autograph_before *b) {
     return true;
 }
 
+/* Now, so that what is kept can be compared when memory is short. */
+static bool has_host(autograph_before *b) {
+    if (!b->host && !device_is_host(b->device)) b->host = base_alloc(2 * (size_t)CHUNK);
+    return b->host || device_is_host(b->device);
+}
+
 void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number,
                            bool copied) {
     rp_error none = {0};
     autograph_was was = {.at = at, .size = size, .number = number, .copied = copied};
-    if (!b->device || size == 0 || size > MOST - b->bytes || !has_room(b)) return;
+    if (!b->device || size == 0 || size > MOST - b->bytes || !has_room(b) || !has_host(b)) return;
     if (autograph_memory_new(b->device, size, false, &was.copy, &none) != RP_OK) return;
     if (b->queue->ops->copy(b->queue, was.copy->data, at, size, &none) == RP_OK) {
         b->v[b->n++] = was;
@@ -36,31 +42,64 @@ void autograph_before_keep(autograph_before *b, const void *at, size_t size, uin
     }
 }
 
-/* host: of two chunks. */
-static rp_status compare(hal_device *q, const autograph_was *was, char *host, bool *out,
-                         rp_error *err) {
-    *out = true;
-    for (size_t done = 0, n; done < was->size && *out; done += n) {
-        n = was->size - done < CHUNK ? was->size - done : CHUNK;
-        RP_TRY(q->ops->copy(q, host, (const char *)was->at + done, n, err));
-        RP_TRY(q->ops->copy(q, host + CHUNK, (const char *)was->copy->data + done, n, err));
-        RP_TRY(q->ops->synchronize(q, err));
-        *out = memcmp(host, host + CHUNK, n) == 0;
+/* n bytes of both from `done` on, as the host reads them. */
+static rp_status read_both(const autograph_before *b, const autograph_was *was, size_t done,
+                           size_t n, const char *out[2], rp_error *err) {
+    const char *both[2] = {(const char *)was->at + done, (const char *)was->copy->data + done};
+    for (int i = 0; i < 2; i++) {
+        out[i] = b->host ? b->host + i * CHUNK : both[i];
+        if (b->host) RP_TRY(b->queue->ops->copy(b->queue, b->host + i * CHUNK, both[i], n, err));
     }
-    return RP_OK;
+    return b->host ? b->queue->ops->synchronize(b->queue, err) : RP_OK;
+}
+
+static size_t at_most(size_t n, size_t most) {
+    return n < most ? n : most;
 }
 
 rp_status autograph_was_same(const autograph_before *b, const autograph_was *was, bool *out,
                              rp_error *err) {
-    if (device_is_host(b->device)) {
-        *out = memcmp(was->at, was->copy->data, was->size) == 0;
-        return RP_OK;
+    bool same = true;
+    for (size_t done = 0, n; done < was->size && same; done += n) {
+        const char *both[2];
+        n = at_most(was->size - done, CHUNK);
+        RP_TRY(read_both(b, was, done, n, both, err));
+        same = memcmp(both[0], both[1], n) == 0;
     }
-    char *host = base_alloc(2 * (size_t)CHUNK);
-    if (!host) return rp_fail(err, RP_NOMEM, "what memory was before a call");
-    rp_status st = compare(b->queue, was, host, out, err);
-    base_free(host);
-    return st;
+    *out = same;
+    return RP_OK;
+}
+
+/* Bytes from `at` on whose lines are all alike, or all not. */
+static size_t stretch(const char *const both[2], size_t at, size_t n, bool alike) {
+    size_t end = at;
+    while (end < n && (memcmp(both[0] + end, both[1] + end, at_most(n - end, LINE)) == 0) == alike)
+        end += at_most(n - end, LINE);
+    return end - at;
+}
+
+static rp_status put_back(const autograph_before *b, const autograph_was *was, size_t done,
+                          size_t n, rp_error *err) {
+    const char *both[2];
+    char *at = (char *)(uintptr_t)was->at + done;
+    const char *copy = (const char *)was->copy->data + done;
+    RP_TRY(read_both(b, was, done, n, both, err));
+    for (size_t i = 0; i < n;) {
+        i += stretch(both, i, n, true);
+        size_t other = stretch(both, i, n, false);
+        if (other) RP_TRY(b->queue->ops->copy(b->queue, at + i, copy + i, other, err));
+        i += other;
+    }
+    return RP_OK;
+}
+
+rp_status autograph_was_put_back(const autograph_before *b, const autograph_was *was,
+                                 rp_error *err) {
+    for (size_t done = 0, n; done < was->size; done += n) {
+        n = at_most(was->size - done, CHUNK);
+        RP_TRY(put_back(b, was, done, n, err));
+    }
+    return RP_OK;
 }
 
 rp_status autograph_before_check(const autograph_before *b, bool copies, rp_error *err) {
@@ -77,6 +116,7 @@ rp_status autograph_before_check(const autograph_before *b, bool copies, rp_erro
 
 void autograph_before_done(autograph_before *b) {
     for (uint32_t i = 0; i < b->n; i++) autograph_memory_unref(b->v[i].copy);
+    base_free(b->host);
     base_free(b->v);
     *b = (autograph_before){0};
 }

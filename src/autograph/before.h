@@ -19,12 +19,16 @@ typedef struct autograph_before {
     autograph_was *v; /* n of cap */
     uint32_t n, cap;
     size_t bytes;
+    char *host; /* two chunks of it, where memory is not the host's */
 } autograph_before;
 
 void autograph_before_open(autograph_before *b, rp_device *d, hal_device *queue);
 /* Whether what was kept is as it was. Waits. */
 rp_status autograph_was_same(const autograph_before *b, const autograph_was *was, bool *out,
                              rp_error *err) RP_MUST_USE;
+/* The other way: what differs, in lines of 64 bytes. Waits. */
+rp_status autograph_was_put_back(const autograph_before *b, const autograph_was *was,
+                                 rp_error *err) RP_MUST_USE;
 /* As far as there is memory for it, and no more than 64 MB of a call. */
 void autograph_before_keep(autograph_before *b, const void *at, size_t size, uint32_t number,
                            bool copied);

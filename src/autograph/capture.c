@@ -15,7 +15,8 @@ typedef struct capture {
     autograph_static *s;
     autograph_dynamic *d;
     autograph_entry *e;
-    bool one; /* what fails concerns this form of arguments alone */
+    bool one;    /* what fails concerns this form of arguments alone, */
+    bool others; /* or perhaps what other threads did meanwhile */
     rp_call call;
     rp_value args;                               /* whose tensors are the slots */
     uint32_t next_in, next_indirect, next_state; /* while args are made */
@@ -359,10 +360,14 @@ static rp_status record(capture *c, device_graph **out, rp_error *err) {
     autograph_outside o = {0};
     device_graph *graph = NULL;
     rp_error why = {0};
+    bool others = false;
     rp_status st = c->w->f->trusted ? RP_OK : autograph_outside_keep(&o, c->w, err);
     if (st == RP_OK) st = make_graph(c, &graph, err);
-    rp_status beside = autograph_outside_check(&o, &why);
-    if (st == RP_OK && beside != RP_OK) st = rp_fail(err, beside, "%s", why.text);
+    rp_status beside = autograph_outside_check(&o, &others, &why);
+    if (st == RP_OK && beside != RP_OK) {
+        st = rp_fail(err, beside, "%s", why.text);
+        c->others = others;
+    }
     if (st == RP_OK && c->foreign)
         st = autograph_before_check(c->w->before, c->e->in_arguments, err);
     autograph_outside_done(&o);
@@ -386,13 +391,17 @@ static rp_status capture_with(capture *c, rp_error *err) {
     c->call.temp.memory = NULL;
     c->call.temp.n = 0;
     c->s->unreplayed++;
+    c->w->f->disturbed = 0;
     return fit(c, err);
 }
 
+/* With other threads it is tried again, a few times, since it runs twice each time. */
 static void refuse(const capture *c, const char *why) {
+    enum { TRIES = 4 };
     rp_function *f = c->w->f;
-    if (c->e && !c->e->inconsistent) c->e->inconsistent = base_strdup(why);
-    if (!c->one && !f->refused) f->refused = base_strdup(why);
+    bool again = c->others && ++f->disturbed < TRIES;
+    if (!again && c->e && !c->e->inconsistent) c->e->inconsistent = base_strdup(why);
+    if (!again && !c->one && !f->refused) f->refused = base_strdup(why);
     base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: %s runs without a graph: %s", f->o.name,
                 why);
 }

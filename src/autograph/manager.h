@@ -17,6 +17,7 @@ struct rp_function {
     rp_function_options o; /* name is ours */
     bool trusted;          /* it is the library's, whose calls all go by the stream */
     char *refused;         /* why none of its calls is captured any more, or NULL */
+    uint32_t disturbed;    /* captures in a row that were given up for what other threads ran */
 };
 
 enum { AUTOGRAPH_LATE = 256 };

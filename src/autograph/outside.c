@@ -98,6 +98,9 @@ static int by_size(const void *a, const void *b) {
 rp_status autograph_outside_keep(autograph_outside *o, const autograph_wish *w, rp_error *err) {
     rp_autograph *a = w->f->a;
     o->w = w;
+    if (w->trace->failed || w->first->inside->failed)
+        return rp_fail(err, RP_NOMEM, "what a function calls");
+    o->moment = device_now();
     autograph_before_open(&o->before, a->device, a->queue);
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)w->dense, add_state, o, err));
     RP_TRY(add_called(o, w->trace, err));
@@ -124,18 +127,34 @@ static rp_status tell(const autograph_outside *o, const autograph_piece *p, rp_e
     return rp_fail(err, RP_UNSUPPORTED, "state %u is written %s%s", p->number, who, end);
 }
 
-rp_status autograph_outside_check(const autograph_outside *o, rp_error *err) {
-    hal_device *q = o->before.queue;
+static rp_status tell_others(const autograph_outside *o, const autograph_piece *p, rp_error *err) {
+    rp_error what = {0};
+    rp_status st = tell(o, p, &what);
+    return rp_fail(err, st, "%s; or other threads wrote it, which ran something meanwhile",
+                   what.text);
+}
+
+static rp_status check_one(const autograph_outside *o, const autograph_was *was, bool *others,
+                           rp_error *err) {
+    const autograph_piece *p = &o->v[was->number];
+    bool same = true;
+    if (!is_there(o, p)) return RP_OK;
+    RP_TRY(autograph_was_same(&o->before, was, &same, err));
+    if (same) return RP_OK;
+    *others |= !device_alone_since(o->moment);
+    if (*others) return tell_others(o, p, err);
+    RP_TRY(autograph_was_put_back(&o->before, was, err));
+    return tell(o, p, err);
+}
+
+/* All of them are put back, as far as that is possible; the first one tells. */
+rp_status autograph_outside_check(const autograph_outside *o, bool *others, rp_error *err) {
     rp_status told = RP_OK;
+    *others = false;
     for (uint32_t i = 0; i < o->before.n; i++) {
-        const autograph_was *was = &o->before.v[i];
-        const autograph_piece *p = &o->v[was->number];
-        bool same = true;
-        if (!is_there(o, p)) continue;
-        RP_TRY(autograph_was_same(&o->before, was, &same, err));
-        if (same) continue;
-        RP_TRY(q->ops->copy(q, (void *)(uintptr_t)was->at, was->copy->data, was->size, err));
-        if (told == RP_OK) told = tell(o, p, err);
+        rp_error why = {0};
+        rp_status st = check_one(o, &o->before.v[i], others, &why);
+        if (told == RP_OK && st != RP_OK) told = rp_fail(err, st, "%s", why.text);
     }
     return told;
 }

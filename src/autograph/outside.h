@@ -5,6 +5,7 @@
 #define AUTOGRAPH_OUTSIDE_H
 
 #include "autograph/manager.h"
+#include "device/running.h"
 
 typedef struct autograph_piece {
     const void *at;
@@ -19,13 +20,16 @@ typedef struct autograph_outside {
     autograph_piece *v; /* n of cap */
     uint32_t n, cap, n_states;
     autograph_before before; /* by their place among the pieces */
+    device_moment moment;    /* when they were kept */
 } autograph_outside;
 
 /* Behind the first run: keeps what its calls named, as far as it can be read for sure, the smallest first, 64 MB in all. */
 rp_status autograph_outside_keep(autograph_outside *o, const autograph_wish *w,
                                  rp_error *err) RP_MUST_USE;
-/* Behind the second: what differs is put back. RP_UNSUPPORTED, the reason, where something does. */
-rp_status autograph_outside_check(const autograph_outside *o, rp_error *err) RP_MUST_USE;
+/* Behind the second: what differs is put back. RP_UNSUPPORTED, the reason, where something does. *others: other threads ran something,
+ * which may have written it; it stays as it is then. */
+rp_status autograph_outside_check(const autograph_outside *o, bool *others,
+                                  rp_error *err) RP_MUST_USE;
 void autograph_outside_done(autograph_outside *o);
 
 #endif

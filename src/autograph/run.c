@@ -6,6 +6,7 @@
 #include "autograph/value.h"
 #include "base/alloc.h"
 #include "base/status.h"
+#include "device/running.h"
 
 bool autograph_rounds(const rp_autograph *a) {
     return a->o.growth == RP_GROWTH_RESERVE;
@@ -363,7 +364,9 @@ rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out
                        "rp_autograph_run of %s inside of a call of the same manager; there it is "
                        "rp_call_function",
                        f->o.name);
+    device_run_begin();
     rp_status st = run_locked(f, args, out, err);
+    device_run_end();
     (void)pthread_mutex_unlock(&f->a->lock);
     return st;
 }

@@ -2,6 +2,7 @@
 #include "device/stream.h"
 
 #include "base/alloc.h"
+#include "device/running.h"
 
 struct rp_stream {
     rp_device *device;
@@ -60,7 +61,10 @@ rp_status rp_stream_copy(rp_stream *s, void *to, const void *from, size_t bytes,
     if (!s || (bytes && (!to || !from)))
         return rp_fail(err, RP_INVALID, "rp_stream_copy: stream or an address is NULL");
     RP_TRY(check_stream(s, "rp_stream_copy on another stream", err));
-    return s->queue->ops->copy(s->queue, to, from, bytes, err);
+    device_run_begin();
+    rp_status st = s->queue->ops->copy(s->queue, to, from, bytes, err);
+    device_run_end();
+    return st;
 }
 
 rp_status rp_stream_fill(rp_stream *s, void *to, uint8_t byte, size_t bytes, rp_error *err) {
@@ -68,7 +72,10 @@ rp_status rp_stream_fill(rp_stream *s, void *to, uint8_t byte, size_t bytes, rp_
     if (!s || (bytes && !to))
         return rp_fail(err, RP_INVALID, "rp_stream_fill: stream or address is NULL");
     RP_TRY(check_stream(s, "rp_stream_fill on another stream", err));
-    return s->queue->ops->fill(s->queue, to, byte, bytes, err);
+    device_run_begin();
+    rp_status st = s->queue->ops->fill(s->queue, to, byte, bytes, err);
+    device_run_end();
+    return st;
 }
 
 rp_status rp_stream_synchronize(rp_stream *s, rp_error *err) {

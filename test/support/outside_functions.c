@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "support/at_once.h"
 #include "support/autographs.h"
 #include "support/kernels.h"
 
@@ -24,7 +25,9 @@ typedef struct user {
     float state[N];
     float *spare;
     int runs;
-    void *aside; /* on a GPU: a stream of the user's own */
+    float *named;         /* by what in_a_body calls; NULL: ws */
+    uint64_t allocations; /* of the process, behind the first run of in_a_body */
+    void *aside;          /* on a GPU: a stream of the user's own */
 } user;
 
 static void user_open(user *u) {
@@ -113,7 +116,7 @@ static rp_status a_state_by_its_pointer(void *data, rp_call *call, const rp_valu
 
 typedef struct body {
     user *u;
-    float *y;
+    float *x, *y;
 } body;
 
 static rp_status copy_in_body(void *data, rp_call *call, rp_error *err) {
@@ -121,17 +124,26 @@ static rp_status copy_in_body(void *data, rp_call *call, rp_error *err) {
     return rp_stream_copy(rp_call_stream(call), b->y, b->u->ws, BYTES, err);
 }
 
+/* What is bound is named there, by who has it. */
+static rp_status compute_in_body(void *data, rp_call *call, rp_error *err) {
+    const body *b = data;
+    rp_buffer x = {RP_DTYPE_F32, 1, {N}, b->x}, y = {RP_DTYPE_F32, 1, {N}, b->y};
+    return rp_compiled_run_on(b->u->m.c, rp_call_stream(call), &x, 1, &y, 1, err);
+}
+
 static rp_status in_a_body(void *data, rp_call *call, const rp_value *args, rp_value *result,
                            rp_error *err) {
     user *u = data;
     rp_buffer y, yes = {RP_DTYPE_BOOL, 1, {1}, NULL};
-    (void)args;
-    put(u, u->ws, next(u));
+    put(u, u->named ? u->named : u->ws, next(u));
     rp_status st = give(call, &y, result, err);
     if (st == RP_OK) st = rp_call_temp(call, &yes, err);
     if (st == RP_OK) st = rp_stream_fill(rp_call_stream(call), yes.data, 1, 1, err);
-    body b = {u, y.data};
-    return st == RP_OK ? rp_call_if(call, &yes, copy_in_body, &b, err) : st;
+    body b = {u, args->item[0].tensor.data, y.data};
+    if (st == RP_OK)
+        st = rp_call_if(call, &yes, u->named ? compute_in_body : copy_in_body, &b, err);
+    if (u->runs == 1) u->allocations = base_alloc_count();
+    return st;
 }
 
 /* The output, too, which is the reason. */
@@ -277,6 +289,144 @@ static void small_ones_come_first(void **state) {
     user_close(&u);
 }
 
+/* --- other threads ---------------------------------------------------------------------------- */
+
+/* Two managers share what is the state of one: each has half of it. */
+typedef struct shared {
+    user u;
+    bench other;
+    rp_function *g;
+    float theirs[2];
+    bool alone;
+    rp_error err;
+} shared;
+
+static rp_status their_half(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    const shared *s = data;
+    rp_buffer y;
+    RP_TRY(rp_stream_copy(rp_call_stream(call), s->u.ws + 2, args->item[0].tensor.data,
+                          sizeof s->theirs, err));
+    RP_TRY(give(call, &y, result, err));
+    return rp_stream_fill(rp_call_stream(call), y.data, 0, BYTES, err);
+}
+
+static void *call_other(void *item) {
+    shared *s = item;
+    rp_output *o = NULL;
+    s->theirs[0] += 1;
+    rp_value in = floats(s->theirs, 2), args = rp_value_tuple(&in, 1);
+    if (rp_autograph_run(s->g, &args, &o, &s->err) == RP_OK)
+        (void)!rp_stream_synchronize(s->other.stream, &s->err);
+    rp_output_free(o);
+    return NULL;
+}
+
+static rp_status our_half(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    shared *s = data;
+    rp_stream *stream = rp_call_stream(call);
+    rp_buffer y;
+    if (!s->alone) at_once(call_other, s, sizeof *s, 1);
+    float *state = args->item[1].tensor.data;
+    RP_TRY(rp_stream_copy(stream, state, args->item[0].tensor.data, 2 * sizeof *state, err));
+    RP_TRY(give(call, &y, result, err));
+    return rp_stream_copy(stream, y.data, state, BYTES, err);
+}
+
+static void shared_open(shared *s) {
+    rp_error err = {0};
+    memset(s, 0, sizeof *s);
+    user_open(&s->u);
+    s->other.device = s->u.b.device;
+    CHECK_OK(rp_stream_open(s->other.device, &s->other.stream, &err), &err);
+    CHECK_OK(rp_autograph_create(s->other.stream, NULL, &s->other.graphs, &err), &err);
+    s->g = function_of(&s->other, "g", their_half, s);
+}
+
+static void shared_close(shared *s) {
+    rp_autograph_destroy(s->other.graphs);
+    rp_stream_close(s->other.stream);
+    user_close(&s->u);
+}
+
+static void expect(shared *s, rp_function *f, rp_ran ran, const char *reason) {
+    float x[2] = {3, 4};
+    rp_value in[2] = {floats(x, 2), rp_value_state((rp_buffer){RP_DTYPE_F32, 1, {N}, s->u.ws})};
+    rp_output *o = run_items(f, in, 2);
+    const char *why = rp_output_reason(o);
+    if (s->err.code != RP_OK) fail_msg("the other manager: %s", s->err.text);
+    if (rp_output_ran(o) != ran || !strstr(why ? why : "", reason))
+        fail_msg("ran %d, '%s'; not %d, '%s'", (int)rp_output_ran(o), why, (int)ran, reason);
+    assert_true(get(&s->u, s->u.ws + 1) == 4);
+    assert_true(get(&s->u, s->u.ws + 2) == s->theirs[0]);
+    rp_output_free(o);
+}
+
+static void what_others_wrote_stays(void **state) {
+    static const char others[] = "or other threads wrote it";
+    shared s;
+    (void)state;
+    if (!computes()) return; /* nothing is written there */
+    shared_open(&s);
+    rp_function *f = function_of(&s.u.b, "f", our_half, &s);
+    for (int i = 0; i < 3; i++) expect(&s, f, RP_RAN_EAGER, others);
+    s.alone = true;
+    expect(&s, f, RP_RAN_CAPTURE, "");
+    expect(&s, f, RP_RAN_REPLAY, "");
+    shared_close(&s);
+}
+
+/* It runs twice each time, which is not for ever. */
+static void others_are_awaited_a_few_times(void **state) {
+    static const char others[] = "or other threads wrote it";
+    shared s;
+    (void)state;
+    if (!computes()) return; /* nothing is written there */
+    shared_open(&s);
+    rp_function *f = function_of(&s.u.b, "f", our_half, &s);
+    for (int i = 0; i < 4; i++) expect(&s, f, RP_RAN_EAGER, others);
+    s.alone = true;
+    expect(&s, f, RP_RAN_EAGER, others);
+    shared_close(&s);
+}
+
+/* --- when memory is short ---------------------------------------------------------------------- */
+
+/* Whichever allocation fails: there is an error, or memory is as the call left it. Where there was none to keep it, which is behind the
+ * first run, it is not looked at. */
+static void check_without_memory(user *u, const float *at) {
+    float x[N] = {0};
+    bool failed = true;
+    rp_value in = floats(x, N), args = rp_value_tuple(&in, 1);
+    for (uint64_t nth = 1; failed; nth++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_function *f = function_of(&u->b, "f", in_a_body, u);
+        u->runs = 0;
+        uint64_t fails = base_alloc_count() + nth;
+        base_alloc_fail_nth(nth);
+        rp_status st = rp_autograph_run(f, &args, &o, &err);
+        failed = base_alloc_fail_nth(0);
+        bool looked = st == RP_OK && (rp_output_ran(o) == RP_RAN_EAGER || fails <= u->allocations);
+        if (looked && (rp_output_ran(o) != RP_RAN_EAGER || get(u, at) != 10))
+            fail_msg("without allocation %d: ran %d, %g", (int)nth, (int)rp_output_ran(o),
+                     (double)get(u, at));
+        rp_output_free(o);
+    }
+}
+
+static void it_is_put_back_without_memory(void **state) {
+    user u;
+    (void)state;
+    if (!computes()) return; /* nothing is written there */
+    user_open(&u);
+    check_without_memory(&u, u.ws);
+    u.named = is_gpu() ? NULL : &u.m.shift;
+    if (u.named) check_without_memory(&u, u.named);
+    user_close(&u);
+}
+
 /* --- numbers ----------------------------------------------------------------------------------- */
 
 static rp_status a_number(void *data, rp_call *call, const rp_value *args, rp_value *result,
@@ -314,6 +464,9 @@ int outside_functions_run(const char *name, const char *group) {
         cmocka_unit_test(what_is_written_outside_is_told),
         cmocka_unit_test(a_workspace_of_the_stream_is_captured),
         cmocka_unit_test(small_ones_come_first),
+        cmocka_unit_test(what_others_wrote_stays),
+        cmocka_unit_test(others_are_awaited_a_few_times),
+        cmocka_unit_test(it_is_put_back_without_memory),
         cmocka_unit_test(an_integer_that_is_copied_is_told),
     };
     device = name;
