@@ -149,7 +149,7 @@ static rp_status drop_sizes(rp_compilation_config *cfg, rp_error *err) {
     char *text = config_value_text(&config_table[CONFIG_ID_compile_sizes], sizes);
     if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of compile_sizes");
     if (!cfg->enforce_eager)
-        st = config_overrule(cfg, true, "only backend=inductor generates code", err,
+        st = config_overrule(cfg, true, "only backend=inductor has code for a size", err,
                              "compile_sizes=%s", config_shown(text, shown));
     base_free(text);
     ints_take(sizes, &(config_ints){.set = true});

@@ -510,7 +510,7 @@ static void sizes_with_code_of_their_own(void **state) {
         notes_are(cfg, NULL);
         rp_config_free(cfg);
     }
-    static const char none[] = "only backend=inductor generates code";
+    static const char none[] = "only backend=inductor has code for a size";
     rp_compilation_config *cfg = ok("{\"level\":1,\"compile_sizes\":[1,2]}");
     is(cfg, "compile_sizes", "[]");
     notes_are(cfg, "compile_sizes=[1,2]", none, NULL);
