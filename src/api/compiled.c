@@ -158,7 +158,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     if (o.backend == &compile_inductor || is_gpu(&dev))
         RP_TRY_OUT(compile_tuner_of(cfg, c->device, &tuner, &tunes, err));
     if (tunes) o.tuner = &tuner;
-    o.built_in = cfg->built_in_products && !tunes;
+    RP_TRY_OUT(compile_built_in(cfg, &o.built_in, err));
     o.key_fields = fields;
     o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
     o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;

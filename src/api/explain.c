@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "compile/tune.h"
 #include "config/config.h"
 #include "engine/isa.h"
 #include "pass/inplace.h"
@@ -50,10 +51,12 @@ static rp_status run_passes(api_explainer *x, const split_piece *sp, ir_graph **
 
 static rp_status lower_piece_of(api_explainer *x, uint32_t i) {
     const pass_options o = {.skip = x->skips.name, .n_skip = x->skips.n, .quiet = true};
+    bool built_in = false;
+    RP_TRY(compile_built_in(x->config, &built_in, x->err));
     const lower_options lo = {.isa = x->isa,
                               .target = x->target,
                               .exact = engine_isa_exact(x->config, ""),
-                              .built_in = x->config->built_in_products,
+                              .built_in = built_in,
                               .passes = &o,
                               .sites = true};
     api_explained *e = &x->pieces[i];

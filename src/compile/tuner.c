@@ -49,6 +49,13 @@ rp_status compile_tuner_key(const rp_compilation_config *cfg, hal_device *d, cac
     return asks.list || asks.descend ? compile_record_device(k, d, err) : RP_OK;
 }
 
+rp_status compile_built_in(const rp_compilation_config *cfg, bool *out, rp_error *err) {
+    config_autotune asks;
+    RP_TRY(config_autotune_of(cfg, &asks, err));
+    *out = cfg->built_in_products && !asks.list && !asks.descend;
+    return RP_OK;
+}
+
 bool compile_tuner_find(const compile_tuner *t, base_hash128 piece, const lower_choice **of,
                         uint32_t *n) {
     for (const compile_tuned *i = t->tuned; i; i = i->next) {

@@ -246,7 +246,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
     compile_tuner tuner = {0};
-    bool tunes = false;
+    bool tunes = false, built_in = false;
     rp_status st = RP_OK;
     bool eager = is_eager(o);
     RP_TRY_OUT(find_compiler(o, eager, &tc, &nvrtc, out, err));
@@ -254,6 +254,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
     if (o->device && !eager)
         RP_TRY_OUT(compile_tuner_of(o->config, o->device, &tuner, &tunes, err));
+    RP_TRY_OUT(compile_built_in(o->config, &built_in, err));
     compile_options c = {.backend = compiler_of(o, eager),
                          .nvrtc = &nvrtc,
                          .isa = o->isa,
@@ -262,7 +263,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .toolchain = &tc,
                          .store = o->store,
                          .exact = is_exact(o),
-                         .built_in = o->config->built_in_products && !tunes,
+                         .built_in = built_in,
                          .tokens = o->tokens,
                          .key_fields = fields,
                          .threads = o->threads,

@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "reprise/reprise.h"
 
+/* setting: one, or an object of some. */
 static json_t *explain(const rp_graph *g, const char *setting, const char *sizes) {
     rp_error err = {0};
     char *text = NULL;
     rp_compilation_config *cfg = rp_config_new();
-    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK((*setting == '{' ? rp_config_set_json : rp_config_set)(cfg, setting, &err), &err);
     CHECK_OK(rp_graph_explain(g, cfg, sizes, &text, &err), &err);
     json_t *o = json_loads(text, 0, NULL);
     assert_non_null(o);
@@ -106,6 +107,35 @@ static void ranges_are_told(void **state) {
     }
 }
 
+/* A product of the library has no source; compiling makes one where the setting or the autotuner wants it. */
+static void built_in_products_are_told(void **state) {
+    static const char text[] =
+        "graph @g(%a: f32[3,2], %b: f32[2,4]) {\n  %0 = matmul %a, %b\n  ret %0\n}\n";
+    static const struct {
+        const char *setting;
+        bool built_in;
+    } how[] = {
+        {"{\"level\":2}", true},
+        {"{\"level\":2,\"built_in_products\":false}", false},
+        {"{\"level\":2,\"inductor_compile_config\":{\"max_autotune\":true}}", false},
+        {"{\"level\":2,\"inductor_compile_config\":{\"coordinate_descent_tuning\":true}}", false},
+        {"{\"level\":2,\"inductor_compile_config\":{\"max_autotune\":false}}", true}};
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        json_t *o = explain(g, how[i].setting, NULL);
+        const json_t *kernels = json_object_get(first_piece(o), "kernels");
+        const char *source =
+            json_string_value(json_object_get(json_array_get(kernels, 0), "source"));
+        assert_int_equal(json_array_size(kernels), 1);
+        if ((*source == 0) != how[i].built_in) fail_msg("%s: %s", how[i].setting, source);
+        json_decref(o);
+    }
+    rp_graph_free(g);
+}
+
 /* Op by op there are no groups; a GPU need not be there. */
 static void every_target_is_told(void **state) {
     static const struct {
@@ -153,9 +183,10 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_have_their_nodes), cmocka_unit_test(guards_have_their_cause),
-        cmocka_unit_test(ranges_are_told),          cmocka_unit_test(every_target_is_told),
-        cmocka_unit_test(what_is_wrong_is_refused), cmocka_unit_test(survives_lost_allocations),
+        cmocka_unit_test(kernels_have_their_nodes),  cmocka_unit_test(guards_have_their_cause),
+        cmocka_unit_test(ranges_are_told),           cmocka_unit_test(built_in_products_are_told),
+        cmocka_unit_test(every_target_is_told),      cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
