@@ -157,7 +157,7 @@ rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) RP_MUST_US
 rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) RP_MUST_USE;
 /* A row of logits holds no number to choose by, as its largest shows, which is that of id (garbage.c): counts it, says whose it is, fills why (RP_INTERNAL). */
 void engine_garbage_row(rp_engine *e, const char *who, float best, int32_t id, rp_error *why);
-/* RP_CONFIG names the first id that the vocabulary does not have; part is the word for the list. */
+/* RP_CONFIG names the first id that the vocabulary does not have, RP_INVALID says that the list is NULL; part is the word for it. */
 rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
                            rp_error *err) RP_MUST_USE;
 

@@ -39,6 +39,8 @@ out:
 rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
                            rp_error *err) {
     uint32_t n_vocab = model_source_hparams(e->source)->n_vocab;
+    if (!ids && n > 0)
+        return rp_fail(err, RP_INVALID, "%u ids of the %s, and no list of them", n, part);
     for (uint32_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
             return rp_fail(err, RP_CONFIG,

@@ -441,6 +441,10 @@ static void scoring_checks_its_input(void **state) {
     assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "token id -7 at position 4 of the prompt"));
     ids[4] = 0;
+    o.continuation_ids = NULL;
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
+    assert_string_equal(err.text, "20 ids of the continuation, and no list of them");
+    o.continuation_ids = ids;
     rp_request_options r = plain_request(8);
     uint64_t id = must_submit(e, &r);
     assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);

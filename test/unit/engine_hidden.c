@@ -162,6 +162,11 @@ static void bad_calls_are_refused(void **state) {
     o.n_prompt_ids = 0;
     assert_int_equal(rp_engine_hidden(e, &o, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "a prompt of 1 to 64 ids, not 0"));
+    o.prompt_ids = NULL;
+    o.n_prompt_ids = 2;
+    assert_int_equal(rp_engine_hidden(e, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, "2 ids of the prompt, and no list of them");
+    o.prompt_ids = wrong;
     o.n_prompt_ids = 1;
     (void)must_submit(e, &r);
     assert_int_equal(rp_engine_hidden(e, &o, &err), RP_INVALID);
