@@ -89,20 +89,28 @@ static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
     return from->n;
 }
 
-/* Else built-in kernels run op by op, and no source is compiled. */
-static bool generates(const rp_compilation_config *cfg) {
-    return cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "eager") != 0;
+/* For the host, where functions of custom ops run and no source is compiled. */
+static bool op_by_op(const rp_compilation_config *cfg) {
+    return strcmp(cfg->backend, "eager") == 0 || strcmp(cfg->backend, "aot_eager") == 0;
+}
+
+static const rp_compiler *compiler_of(const rp_compilation_config *cfg, bool gpu) {
+    return gpu ? &compile_cuda : op_by_op(cfg) ? &compile_eager : &compile_inductor;
+}
+
+static bool runs_source(const rp_compiler *by, const rp_op_desc *d) {
+    return by == &compile_cuda ? d->cuda_source != NULL : by == &compile_inductor && d->c_source;
 }
 
 /* What only the host runs cannot be kept for a GPU. */
 typedef struct kept_ops {
     const rp_compilation_config *cfg;
-    bool gpu;
+    const rp_compiler *const *by; /* another one where it turns out that there is no C compiler */
 } kept_ops;
 
 static bool keeps_op(const void *user, const rp_op_desc *d) {
     const kept_ops *k = user;
-    bool own = k->gpu ? d->cuda_source != NULL : d->cpu || (d->c_source && generates(k->cfg));
+    bool own = runs_source(*k->by, d) || (*k->by != &compile_cuda && d->cpu);
     return own && config_custom_op_on(k->cfg, d->name);
 }
 
@@ -118,7 +126,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool aot = strcmp(cfg->backend, "aot_eager") == 0;
-    bool eager = aot || strcmp(cfg->backend, "eager") == 0;
+    bool eager = op_by_op(cfg);
     compile_options o = {.toolchain = &tc,
                          .nvrtc = &nvrtc,
                          .store = c->store,
@@ -146,14 +154,14 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
-    const kept_ops kept = {cfg, is_gpu(&dev)};
+    const kept_ops kept = {cfg, &o.backend};
     o.keeps_op = keeps_op;
     o.keeps_user = &kept;
     o.extra_passes = skips.extra;
     o.n_extra_passes = skips.n_extra;
     o.keep_going = cfg->suppress_errors;
     o.pass_counts = &c->passes;
-    o.backend = is_gpu(&dev) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
+    o.backend = eager && !is_gpu(&dev) ? &compile_eager : compiler_of(cfg, is_gpu(&dev));
     o.passes = aot || !eager;
     if (o.backend == &compile_inductor || is_gpu(&dev))
         RP_TRY_OUT(compile_tuner_of(cfg, c->device, &tuner, &tunes, err));
@@ -341,7 +349,8 @@ static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) 
 /* g as it is compiled: stages that are dumped, and what a GPU cannot run, are those of that. */
 static rp_status lower_ops(rp_compiled *c, const ir_graph *g, const rp_compilation_config *cfg,
                            ir_graph **out, rp_error *err) {
-    const kept_ops kept = {cfg, c->memory != NULL};
+    const rp_compiler *by = compiler_of(cfg, c->memory != NULL);
+    const kept_ops kept = {cfg, &by};
     const char *names[MOST_NAMED_OPS];
     const rp_op_desc *d;
     uint32_t n = 0, n_lowered = 0;
@@ -367,15 +376,17 @@ static rp_status compile_for_device(rp_compiled *c, const ir_graph *g, rp_compil
     return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
 }
 
-/* check_ops watches functions. Where code is generated, ops that are source run as that. */
-static rp_status note_unwatched(const rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
-                                rp_error *err) {
-    for (ir_ref r = 0; r < ir_graph_count(g) && generates(cfg) && cfg->check_ops; r++) {
+/* check_ops watches functions, and some ops run as source. */
+static rp_status note_unwatched(const rp_compiler *by, const ir_graph *g,
+                                rp_compilation_config *cfg, rp_error *err) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
                                                  : NULL;
         char reason[320];
-        if (!d || !(c->memory ? d->cuda_source : d->c_source)) continue;
+        for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
+            RP_TRY(note_unwatched(by, ir_node_graph(n, i), cfg, err));
+        if (!d || !runs_source(by, d)) continue;
         (void)snprintf(reason, sizeof reason, "custom op %s is source, and not watched", d->name);
         RP_TRY(note_once(cfg, "check_ops", reason, err));
     }
@@ -389,7 +400,8 @@ static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_
     c->check_ops = cfg->check_ops;
     c->passes.n = 0;
     rp_status st = lower_ops(c, g, cfg, &lowered, err);
-    if (st == RP_OK) st = note_unwatched(c, lowered ? lowered : g, cfg, err);
+    if (st == RP_OK && cfg->check_ops)
+        st = note_unwatched(compiler_of(cfg, c->memory != NULL), lowered ? lowered : g, cfg, err);
     if (st == RP_OK) st = compile_for_device(c, lowered ? lowered : g, cfg, err);
     ir_graph_free(lowered);
     return st;
