@@ -17,8 +17,10 @@
 #define MIN_ROWS 32u
 
 static rp_status open_program(engine_runner *r, engine_program *g, const plan *p, rp_error *err) {
-    const plan_exec_options o = {
-        .device = r->o.device, .store = r->o.store, .builtin = compile_builtin_find};
+    const plan_exec_options o = {.device = r->o.device,
+                                 .store = r->o.store,
+                                 .builtin = compile_builtin_find,
+                                 .check_ops = r->o.config->check_ops};
     const engine_room arena = {"what the kernels of a step leave for one another",
                                "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
                                (size_t)p->arena_size};
