@@ -1,7 +1,5 @@
 /* Hidden states of a prompt. A step leaves what the last layer got and what its heads read (model_output); what is behind them is a graph of its
  * own here, compiled when somebody asks, so that no step of others does anything for it. */
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/options.h"
 #include "engine/engine.h"
@@ -29,26 +27,22 @@ void engine_hidden_free(engine_hidden *h) {
 
 /* --- the graph -------------------------------------------------------------------------------- */
 
-static rp_status set(rp_compilation_config *c, const char *key, const char *value, rp_error *err) {
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s=%s", key, value);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) st = rp_config_set(c, b.data, err);
-    base_buf_done(&b);
-    return st;
+/* The engine's settings, but for those of steps, which a graph that runs on the host does not have. */
+static rp_status settings(const rp_engine *e, rp_compilation_config **out, rp_error *err) {
+    RP_TRY(rp_config_clone(e->config, out, err));
+    rp_compilation_config *c = *out;
+    base_free(c->device);
+    c->device = base_strdup("cpu");
+    c->threads = e->n_threads;
+    c->compile_sizes.n = 0;
+    c->compile_sizes.word = false;
+    c->cudagraph_mode = (config_oenum){true, RP_CUDAGRAPH_NONE};
+    return c->device ? RP_OK : rp_fail(err, RP_NOMEM, "hidden states");
 }
 
-/* The arithmetic of the engine's, on the host. */
 static rp_status compile(rp_engine *e, engine_hidden *h, const rp_graph *g, rp_error *err) {
-    rp_compilation_config *c = rp_config_new();
-    char threads[16];
-    if (!c) return rp_fail(err, RP_NOMEM, "hidden states");
-    (void)snprintf(threads, sizeof threads, "%u", e->n_threads);
-    rp_status st = set(c, "level", e->config->level < RP_LEVEL_DYNAMO_ONCE ? "0" : "2", err);
-    if (st == RP_OK) st = set(c, "threads", threads, err);
-    if (st == RP_OK && e->config->cache_dir && *e->config->cache_dir)
-        st = set(c, "cache_dir", e->config->cache_dir, err);
+    rp_compilation_config *c = NULL;
+    rp_status st = settings(e, &c, err);
     if (st == RP_OK) st = rp_compile(g, c, &h->behind, err);
     rp_config_free(c);
     return st;

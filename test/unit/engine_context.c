@@ -14,8 +14,8 @@ static struct {
     rp_forward_context context;
     int32_t first_position;
 } seen[MOST];
-static uint32_t n_seen;
-static bool listening, too_much;
+static uint32_t n_seen, n_alone; /* in a step, and behind one */
+static bool listening, alone, too_much;
 
 static rp_status sigmoid(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
     const float *x = args[0].data;
@@ -23,6 +23,8 @@ static rp_status sigmoid(const rp_op_call *call, rp_buffer *args, uint32_t n_arg
     (void)n_args, (void)err;
     for (int64_t i = 0; i < args[0].dim[0] * args[0].dim[1]; i++) y[i] = 1 / (1 + expf(-x[i]));
     if (too_much) y[args[0].dim[0] * args[0].dim[1]] = 0;
+    n_alone += alone && !call->context;
+    if (alone && !call->context) return RP_OK;
     assert_non_null(call->context);
     assert_true(n_seen < MOST);
     if (!listening) return RP_OK;
@@ -178,6 +180,39 @@ static void models_are_watched(void **state) {
     }
 }
 
+static void forget(void *user, uint32_t position, const float *row, uint32_t width) {
+    (void)user, (void)position, (void)row, (void)width;
+}
+
+/* What a pass puts behind the last layer runs without a step; settings of the engine hold there, too. */
+static void hidden_states_keep_the_settings(void **state) {
+    static const struct {
+        const char *setting;
+        bool called;
+    } cases[] = {{"skip_passes=[]", true},
+                 {"skip_passes=own_sigmoid", false},
+                 {"inductor_passes.own_sigmoid=false", false},
+                 {"backend=eager", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const settings[] = {"level=3",        cases[i].setting,  "max_model_len=64",
+                                        "max_num_seqs=2", "compile_sizes=1", NULL};
+        rp_engine *e = engine_must("synthetic:tiny", settings);
+        rp_error err = {0};
+        rp_hidden_options o = RP_HIDDEN_OPTIONS_INIT;
+        o.prompt_ids = plain_prompt;
+        o.n_prompt_ids = 5;
+        o.on_token = forget;
+        n_alone = 0;
+        alone = true;
+        CHECK_OK(rp_engine_hidden(e, &o, &err), &err);
+        alone = false;
+        if ((n_alone > 0) != cases[i].called)
+            fail_msg("%s: %u calls behind the step", cases[i].setting, n_alone);
+        rp_engine_close(e);
+    }
+}
+
 /* A setting that would replace an op says that it does not, once. */
 static void ops_stay_in_models(void **state) {
     static const struct {
@@ -208,6 +243,7 @@ int main(void) {
         cmocka_unit_test(captures_are_dummies),
         cmocka_unit_test(models_are_watched),
         cmocka_unit_test(ops_stay_in_models),
+        cmocka_unit_test(hidden_states_keep_the_settings),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
