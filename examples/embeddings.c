@@ -49,6 +49,7 @@ static double alike(const embedding *a, const embedding *b) {
 static rp_status compare(rp_engine *e, const char *const *texts, int n, rp_error *err) {
     embedding *m = calloc((size_t)n, sizeof *m);
     rp_status st = m ? RP_OK : RP_NOMEM;
+    if (!m) (void)snprintf(err->text, sizeof err->text, "no memory for %d embeddings", n);
     for (int i = 0; i < n && st == RP_OK; i++) {
         st = embed(e, texts[i], &m[i], err);
         if (st == RP_OK) printf("%d: %u tokens, %u wide: %s\n", i, m[i].n, m[i].width, texts[i]);
@@ -66,15 +67,20 @@ int main(int argc, char **argv) {
     int n = argc > 2 ? argc - 2 : 3;
     rp_error err = {0};
     rp_engine *e = NULL;
+    if (n > MAX_TEXTS) {
+        (void)fprintf(stderr, "embeddings: %d texts, at most %d\n", n, MAX_TEXTS);
+        return rp_status_exit_code(RP_INVALID);
+    }
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     o.model = argc > 1 ? argv[1] : "synthetic:tiny";
     o.config = rp_config_new();
     rp_status st = o.config ? rp_config_set_olevel(o.config, 2, &err) : RP_NOMEM;
+    if (!o.config) (void)snprintf(err.text, sizeof err.text, "no memory for a configuration");
     if (st == RP_OK)
         st = rp_engine_open(&o, &e, &err);
     else
         rp_config_free(o.config);
-    if (st == RP_OK) st = compare(e, texts, n < MAX_TEXTS ? n : MAX_TEXTS, &err);
+    if (st == RP_OK) st = compare(e, texts, n, &err);
     if (st != RP_OK) (void)fprintf(stderr, "embeddings: %s\n", err.text);
     rp_engine_close(e);
     return rp_status_exit_code(st);

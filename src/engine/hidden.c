@@ -7,11 +7,13 @@
 #include "reprise/graph.h"
 #include "reprise/node.h"
 
+enum { N_OUT = 2 }; /* as they are, and normed */
+
 struct engine_hidden {
     rp_compiled *behind;
     uint8_t **weights; /* n_weights of it, as they are in the file */
     uint32_t n_weights;
-    float *in[MODEL_N_RESULTS], *out[2]; /* max_num_batched_tokens rows each */
+    float *in[MODEL_N_RESULTS], *out[N_OUT]; /* max_num_batched_tokens rows each */
     uint32_t width[MODEL_N_RESULTS];
 };
 
@@ -21,7 +23,7 @@ void engine_hidden_free(engine_hidden *h) {
     for (uint32_t i = 0; h->weights && i < h->n_weights; i++) base_free(h->weights[i]);
     base_free(h->weights);
     for (int i = 0; i < MODEL_N_RESULTS; i++) base_free(h->in[i]);
-    for (int i = 0; i < 2; i++) base_free(h->out[i]);
+    for (int i = 0; i < N_OUT; i++) base_free(h->out[i]);
     base_free(h);
 }
 
@@ -75,8 +77,11 @@ static rp_status take_memory(rp_engine *e, engine_hidden *h, rp_error *err) {
     h->width[MODEL_HEADS] = hp->n_head * hp->head_dim;
     for (int i = 0; i < MODEL_N_RESULTS; i++) {
         h->in[i] = base_alloc_array(rows * h->width[i], sizeof(float));
+        if (!h->in[i]) return rp_fail(err, RP_NOMEM, "hidden states of %zu", rows);
+    }
+    for (int i = 0; i < N_OUT; i++) {
         h->out[i] = base_alloc_array(rows * hp->n_embd, sizeof(float));
-        if (!h->in[i] || !h->out[i]) return rp_fail(err, RP_NOMEM, "hidden states of %zu", rows);
+        if (!h->out[i]) return rp_fail(err, RP_NOMEM, "hidden states of %zu", rows);
     }
     return RP_OK;
 }
@@ -106,14 +111,15 @@ static rp_status tell(rp_engine *e, const rp_hidden_options *o, uint32_t n, uint
                       rp_error *err) {
     engine_hidden *h = e->hidden;
     const uint32_t width = h->width[MODEL_LAST];
-    rp_buffer in[MODEL_N_RESULTS], out[2];
+    rp_buffer in[MODEL_N_RESULTS], out[N_OUT];
     for (uint32_t i = 0; i < MODEL_N_RESULTS; i++) {
         RP_TRY(engine_runner_left(e->runner, i, (size_t)n * h->width[i] * sizeof(float), h->in[i],
                                   err));
         in[i] = (rp_buffer){RP_DTYPE_F32, 2, {n, h->width[i]}, h->in[i]};
-        out[i] = (rp_buffer){RP_DTYPE_F32, 2, {n, width}, h->out[i]};
     }
-    RP_TRY(rp_compiled_run(h->behind, in, MODEL_N_RESULTS, out, 2, err));
+    for (uint32_t i = 0; i < N_OUT; i++)
+        out[i] = (rp_buffer){RP_DTYPE_F32, 2, {n, width}, h->out[i]};
+    RP_TRY(rp_compiled_run(h->behind, in, MODEL_N_RESULTS, out, N_OUT, err));
     for (uint32_t i = 0; i < n; i++)
         o->on_token(o->user, first + i, h->out[o->normed] + (size_t)i * width, width);
     return RP_OK;
