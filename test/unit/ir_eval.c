@@ -77,7 +77,7 @@ static void integers_are_rounded_once(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof to / sizeof *to; i++)
         for (int top = 0; top < 63; top++)
-            for (int low = -1; low <= top; low++)
+            for (int low = -1; low <= top && low < 62; low++)
                 for (int odd = 0; odd < 2; odd++)
                     for (int64_t by = -1; by < 2; by++)
                         for (int sign = -1; sign < 2; sign += 2) {
