@@ -16,32 +16,40 @@
 /* Rows that the head computes at once for whoever scores; from some twenty on more are no faster. */
 #define MIN_ROWS 32u
 
-static rp_status open_program(engine_runner *r, engine_program *g, const plan *p, rp_error *err) {
+/* arena: that of another program, large enough; NULL: one is allocated. */
+static rp_status open_program(engine_runner *r, engine_program *g, const plan *p, void *arena,
+                              rp_error *err) {
     const plan_exec_options o = {.device = r->o.device,
                                  .store = r->o.store,
                                  .builtin = compile_builtin_find,
+                                 .arena = arena,
                                  .check_ops = r->o.config->check_ops};
-    const engine_room arena = {"what the kernels of a step leave for one another",
-                               "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
-                               (size_t)p->arena_size};
+    const engine_room room = {"what the kernels of a step leave for one another",
+                              "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
+                              (size_t)p->arena_size};
     rp_error why = {0};
     rp_status st = engine_program_open(g, p, &o, &why);
     if (st == RP_OK) return RP_OK;
-    if (st == RP_NOMEM && !engine_room_fits(r->o.device, &arena))
-        return engine_room_refuse(r->o.device, &arena, err);
+    if (st == RP_NOMEM && !arena && !engine_room_fits(r->o.device, &room))
+        return engine_room_refuse(r->o.device, &room, err);
     return rp_fail(err, st, "%s", why.text);
 }
 
-/* Code for the step sizes that have some of their own. */
+/* Code for the step sizes that have some of their own. A step runs one plan of the model, so all use one arena,
+ * unless a size, fused otherwise, wants more than those before it. */
 static rp_status open_entries(engine_runner *r, const engine_plans *p, rp_error *err) {
     engine_parts *ps = &r->parts;
+    const engine_program *widest = &ps->model;
     if (!p->n_sized) return RP_OK;
     ps->entries = base_alloc_array(p->n_sized, sizeof *ps->entries);
     if (!ps->entries) return rp_fail(err, RP_NOMEM, "%u step sizes", p->n_sized);
     for (; ps->n_entries < p->n_sized; ps->n_entries++) {
         engine_entry *e = &ps->entries[ps->n_entries];
+        const plan *own = p->sized[ps->n_entries].model;
+        const bool fits = own->arena_size <= widest->p->arena_size;
         e->tokens = p->sized[ps->n_entries].tokens;
-        RP_TRY(open_program(r, &e->prog, p->sized[ps->n_entries].model, err));
+        RP_TRY(open_program(r, &e->prog, own, fits ? plan_exec_arena(widest->x) : NULL, err));
+        if (!fits) widest = &e->prog;
     }
     return RP_OK;
 }
@@ -85,8 +93,8 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
                                       .n_blocks = o->n_blocks,
                                       .positions = o->max_model_len}};
     RP_TRY_OUT(init_graphs(r, err));
-    RP_TRY_OUT(open_program(r, &r->parts.model, o->plans->model, err));
-    RP_TRY_OUT(open_program(r, &r->parts.head, o->plans->head, err));
+    RP_TRY_OUT(open_program(r, &r->parts.model, o->plans->model, NULL, err));
+    RP_TRY_OUT(open_program(r, &r->parts.head, o->plans->head, NULL, err));
     RP_TRY_OUT(open_entries(r, o->plans, err));
     RP_TRY_OUT(engine_runner_take_memory(r, err));
     RP_TRY_OUT(engine_layers_init(&r->layers, &r->parts.model, &r->kv, err));

@@ -288,7 +288,11 @@ void plan_exec_set_arena(plan_exec *x, void *arena) {
 }
 
 size_t plan_exec_arena_bytes(const plan_exec *x) {
-    return (size_t)x->p->arena_size;
+    return x->own_arena;
+}
+
+void *plan_exec_arena(const plan_exec *x) {
+    return x->arena;
 }
 
 size_t plan_exec_const_bytes(const plan_exec *x) {

@@ -84,7 +84,9 @@ void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *
 rp_status plan_pack_fill_on(hal_device *d, const plan *p, uint32_t i, const void *const *params,
                             void *dst_of_pack, rp_error *err) RP_MUST_USE;
 
-size_t plan_exec_arena_bytes(const plan_exec *x);
+size_t plan_exec_arena_bytes(const plan_exec *x); /* of its own; 0 where it was given one */
+/* For executors that never run while x does (plan_exec_options.arena). */
+void *plan_exec_arena(const plan_exec *x);
 size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory */
 const void *plan_exec_consts(const plan_exec *x); /* where they lie; NULL when there are none */
 bool plan_has_grown(

@@ -160,6 +160,22 @@ static void they_are_measured(void **state) {
     rp_engine_close(e);
 }
 
+/* One step runs at a time, so more sizes take no more memory of steps. */
+static void sizes_share_their_memory(void **state) {
+    static const char *const sizes[] = {"compile_sizes=[]", "compile_sizes=1",
+                                        "compile_sizes=1,2,8,15"};
+    long long arena[3];
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        rp_engine *e = engine_must("synthetic:tiny,layers=1",
+                                   (const char *[]){SMALL, "level=3", UNTUNED, sizes[i], NULL});
+        arena[i] = engine_count(e, "memory.arena");
+        assert_true(arena[i] > 0);
+        assert_int_equal(arena[i], arena[0]);
+        rp_engine_close(e);
+    }
+}
+
 /* A measured step is one of theirs: as many launches as their plan has. */
 static void a_profile_is_of_the_plan_that_runs(void **state) {
     rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
@@ -182,6 +198,7 @@ int main(void) {
         cmocka_unit_test(
             they_are_measured), /* first: readings are counted from the start of the process */
         cmocka_unit_test(a_warm_start_compiles_none),
+        cmocka_unit_test(sizes_share_their_memory),
         cmocka_unit_test(a_profile_is_of_the_plan_that_runs),
         cmocka_unit_test(steps_of_a_size_have_the_bits_of_all),
     };
