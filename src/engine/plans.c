@@ -511,23 +511,32 @@ static bool is_alike(const plan *all, const plan *own, rp_error *err) {
     return alike && engine_weights_alike(all, own, err);
 }
 
-/* Into the next of p->sized. */
-static rp_status load_size(const engine_plans_options *o, engine_plans *p, bool *out,
+enum { WHY = 440 }; /* engine_plans.missing, and what is behind it */
+
+/* Into the next of p->sized; else the reason is in `why`, and the code of all sizes serves this one as well. */
+static rp_status load_size(const engine_plans_options *o, engine_plans *p, char why[WHY],
                            rp_error *err) {
     engine_plans *own = &p->sized[p->n_sized];
-    rp_error why = {0};
-    RP_TRY(engine_plans_load(o, own, err));
+    rp_error failed = {0};
+    *why = 0;
+    *own = (engine_plans){0};
+    const rp_status st = engine_plans_load(o, own, err);
+    if (own->no_compiler) { /* and no error (find_compiler) */
+        (void)snprintf(why, WHY, "%s and nothing cached for it", own->missing);
+        return RP_OK;
+    }
+    RP_TRY(st);
     own->tokens = o->tokens;
-    *out = is_alike(p->model, own->model, &why);
-    if (*out)
+    if (is_alike(p->model, own->model, &failed)) {
         p->n_sized++;
-    else
-        engine_plans_done(own);
-    return why.code == RP_OK ? RP_OK : rp_fail(err, why.code, "%s", why.text);
+        return RP_OK;
+    }
+    engine_plans_done(own);
+    (void)snprintf(why, WHY, "its plan has other pieces or weights than that of all sizes");
+    return failed.code == RP_OK ? RP_OK : rp_fail(err, failed.code, "%s", failed.text);
 }
 
 rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p, rp_error *err) {
-    static const char other[] = "its plan has other pieces or weights than that of all sizes";
     const config_sizes *sizes = &o->config->compile_sizes;
     engine_plans_options own = *o;
     rp_status st = RP_OK;
@@ -538,12 +547,11 @@ rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p
     if (strcmp(o->config->device, "null") != 0) /* that has nothing to measure */
         RP_TRY_OUT(config_autotune_all(own.config, err));
     for (size_t i = 0; i < sizes->n; i++) {
-        bool alike = false;
+        char why[WHY];
         own.tokens = sizes->v[i];
-        RP_TRY_OUT(load_size(&own, p, &alike, err));
-        if (!alike)
-            RP_TRY_OUT(
-                config_note_add(o->config, other, err, "compile_sizes: %" PRId64, own.tokens));
+        RP_TRY_OUT(load_size(&own, p, why, err));
+        if (*why)
+            RP_TRY_OUT(config_note_add(o->config, why, err, "compile_sizes: %" PRId64, own.tokens));
     }
 out:
     rp_config_free(own.config);

@@ -44,7 +44,8 @@ typedef struct engine_plans_options {
  * when one is needed and there is none: level 0 still works. */
 rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out,
                             rp_error *err) RP_MUST_USE;
-/* A plan for each of compile_sizes into p, which is loaded; one whose weights would be packed otherwise is left out, with a note. */
+/* A plan for each of compile_sizes into p, which is loaded; one whose weights would be packed otherwise, or that
+ * would be compiled and cannot be, is left out, with a note. */
 rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p,
                                   rp_error *err) RP_MUST_USE;
 void engine_plans_done(engine_plans *p);

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 
+#include "base/alloc.h"
 #include "compile/tune.h"
 #include "engine/engine.h"
 #include "engine/runner_memory.h"
@@ -140,6 +141,44 @@ static void a_warm_start_compiles_none(void **state) {
     }
 }
 
+/* The reason of the note about `what`; NULL: there is none. Borrowed. */
+static const char *noted(const rp_engine *e, const char *what) {
+    const rp_config_note *notes;
+    const size_t n = rp_config_notes(e->config, &notes);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(notes[i].what, what) == 0) return notes[i].reason;
+    return NULL;
+}
+
+/* A size that nothing is stored for costs a warm start its own code, not the code that there is. */
+static void without_a_compiler_the_others_stay(void **state) {
+    char cache[600], want[600], *path = base_strdup(getenv("PATH"));
+    const char *nothing = tree_new("nothing");
+    (void)state;
+    assert_non_null(path);
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", tree_new("some"));
+    const char *some[] = {cache, SMALL, "level=3", UNTUNED, "compile_sizes=2", NULL},
+               *more[] = {cache, SMALL, "level=3", UNTUNED, "compile_sizes=1,2,4", NULL};
+    rp_engine_close(engine_must("synthetic:tiny", some));
+    assert_int_equal(setenv("PATH", nothing, 1), 0);
+    rp_engine *e = engine_must("synthetic:tiny", more);
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    assert_int_equal(engine_count(e, "level"), 3);
+    json_t *a = sizes_of(e);
+    assert_int_equal(json_array_size(a), 1);
+    assert_int_equal(of_size(a, 0, "tokens"), 2);
+    (void)snprintf(want, sizeof want,
+                   "no C compiler (no cc, gcc or clang in PATH=%s) and nothing cached for it",
+                   nothing);
+    assert_string_equal(noted(e, "compile_sizes: 1"), want);
+    assert_string_equal(noted(e, "compile_sizes: 4"), want);
+    assert_null(noted(e, "compile_sizes: 2"));
+    assert_null(noted(e, "level 3"));
+    json_decref(a);
+    rp_engine_close(e);
+    base_free(path);
+}
+
 /* They get all that the autotuner has, where nobody has said otherwise. */
 static void they_are_measured(void **state) {
     static const char model[] = "synthetic:tiny,layers=1";
@@ -198,6 +237,7 @@ int main(void) {
         cmocka_unit_test(
             they_are_measured), /* first: readings are counted from the start of the process */
         cmocka_unit_test(a_warm_start_compiles_none),
+        cmocka_unit_test(without_a_compiler_the_others_stay),
         cmocka_unit_test(sizes_share_their_memory),
         cmocka_unit_test(a_profile_is_of_the_plan_that_runs),
         cmocka_unit_test(steps_of_a_size_have_the_bits_of_all),
