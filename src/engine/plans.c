@@ -89,10 +89,13 @@ static rp_status add_compiler(const engine_plans_options *o, cache_key *k, rp_er
     return st;
 }
 
+/* Products have numbers for sizes only where the step has one. */
 static rp_status add_tokens(const engine_plans_options *o, cache_key *k, rp_error *err) {
     char text[24];
     (void)snprintf(text, sizeof text, "%" PRId64, o->tokens);
-    return cache_key_add(k, "compile_size", text, err);
+    RP_TRY(cache_key_add(k, "compile_size", text, err));
+    return cache_key_add(k, "built_in_products", o->config->built_in_products ? "true" : "false",
+                         err);
 }
 
 /* Registered passes rewrite what is compiled. */

@@ -179,6 +179,27 @@ static void without_a_compiler_the_others_stay(void **state) {
     base_free(path);
 }
 
+/* Of a size that is a number products may be built in: the setting says which plan is found. */
+static void built_in_products_are_in_their_key(void **state) {
+    static const char model[] = "synthetic:tiny,dtype=f32,layers=1";
+    char cache[600];
+    (void)state;
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", tree_new("products"));
+    const char *with[] = {cache, SMALL, "level=3", UNTUNED, "compile_sizes=1", NULL},
+               *without[] = {
+                   cache, SMALL, "level=3", UNTUNED, "compile_sizes=1", "built_in_products=false",
+                   NULL};
+    const struct {
+        const char *const *settings;
+        long long traces; /* never again those of all sizes */
+    } starts[] = {{with, 3}, {without, 1}, {with, 0}, {without, 0}};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        rp_engine *e = engine_must(model, starts[i].settings);
+        assert_int_equal(engine_count(e, "traces"), starts[i].traces);
+        rp_engine_close(e);
+    }
+}
+
 /* They get all that the autotuner has, where nobody has said otherwise. */
 static void they_are_measured(void **state) {
     static const char model[] = "synthetic:tiny,layers=1";
@@ -238,6 +259,7 @@ int main(void) {
             they_are_measured), /* first: readings are counted from the start of the process */
         cmocka_unit_test(a_warm_start_compiles_none),
         cmocka_unit_test(without_a_compiler_the_others_stay),
+        cmocka_unit_test(built_in_products_are_in_their_key),
         cmocka_unit_test(sizes_share_their_memory),
         cmocka_unit_test(a_profile_is_of_the_plan_that_runs),
         cmocka_unit_test(steps_of_a_size_have_the_bits_of_all),
