@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
+#include "hal/cuda/queues.h"
 
 /* Of the graph under way: its nodes so far, owned by the caller. */
 static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t *out_n,
@@ -85,8 +86,10 @@ rp_status cuda_capture_begin(hal_device *base, rp_error *err) {
     RP_TRY(cuda_device_enter(d, err));
     RP_TRY(hal_note_open(base, false, err));
     cuda_guard_enter();
-    rp_status st = begin(d, err);
+    rp_status st = cuda_queues_capture_begin(d, err);
+    if (st == RP_OK) st = begin(d, err);
     if (st == RP_OK) return RP_OK;
+    cuda_queues_capture_end(d);
     forget(d);
     cuda_guard_leave();
     (void)hal_note_close(base, &none);
@@ -265,6 +268,7 @@ rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out,
         return rp_fail(err, RP_INVALID, "no capture is under way on this queue");
     (void)d->cu.context_set(d->gpu.context);
     int code = d->cu.capture_end(d->stream, &same);
+    cuda_queues_capture_end(d);
     rp_status st = hal_note_close(base, out ? err : &none);
     if (out && st == RP_OK) st = cuda_capture_check(d, code, "ending a capture", err);
     if (out && st == RP_OK) st = each_node(d, check_node, &n, err);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "hal/cpu/pool.h"
 #include "hal/cuda/guard.h"
+#include "hal/cuda/queues.h"
 
 rp_status cuda_device_enter(const cuda_device *d, rp_error *err) {
     return cuda_check(&d->cu, d->cu.context_set(d->gpu.context), "context of the GPU", err);
@@ -24,6 +25,7 @@ static uint64_t address_of(const void *p) {
 static void device_free(hal_device *base) {
     cuda_device *d = (cuda_device *)base;
     if (!d) return;
+    cuda_queues_leave(d);
     cuda_staging_close(d);
     cuda_branches_close(d);
     if (d->stream) (void)d->cu.stream_free(d->stream);
@@ -116,10 +118,7 @@ static void device_release(hal_device *base, void *p, size_t size) {
     cuda_device *d = (cuda_device *)base;
     if (!p) return;
     (void)d->cu.context_set(d->gpu.context);
-    int mode = cuda_guard_relax(&d->cu);
-    if (!hal_capturing(base)) /* what is queued may still use it */
-        (void)d->cu.stream_synchronize(d->stream);
-    cuda_guard_restore(&d->cu, mode);
+    cuda_queues_wait(d);
     hal_memory_leave(base, p, size);
     give_back(d, p);
 }
@@ -359,6 +358,7 @@ rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device *
     RP_TRY_OUT(cuda_gpu_open(&d->cu, (int)ordinal, CUDA_MIN_CAPABILITY, &d->gpu, err));
     RP_TRY_OUT(cuda_check(&d->cu, d->cu.stream_new(&d->stream, CUDA_STREAM_NON_BLOCKING),
                           "a stream of the GPU", err));
+    cuda_queues_enter(d);
     *out = &d->base;
     d = NULL;
 out:

@@ -58,7 +58,9 @@ typedef struct cuda_device {
     cuda_driver cu;
     cuda_gpu gpu;
     uint32_t ordinal;
-    void *stream;              /* the queue */
+    void *stream;             /* the queue */
+    struct cuda_device *next; /* of all queues (queues.h) */
+    bool passed_over;
     atomic_uint unfinished;    /* graphs that were begun, */
     atomic_size_t free_memory; /* and the GPU's memory when one of them last looked */
     cuda_staging staging;      /* since the first upload */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
+#include "hal/cuda/queues.h"
 
 typedef struct piece {
     uint64_t memory; /* the driver's handle */
@@ -117,10 +118,7 @@ void cuda_unreserve(hal_reserved *base) {
     if (!base) return;
     const cuda_device *d = (const cuda_device *)base->device;
     (void)d->cu.context_set(d->gpu.context);
-    int mode = cuda_guard_relax(&d->cu);
-    if (!hal_capturing(base->device)) /* what is queued may still use it */
-        (void)d->cu.stream_synchronize(d->stream);
-    cuda_guard_restore(&d->cu, mode);
+    cuda_queues_wait(d);
     hal_memory_leave(base->device, base->at, base->committed);
     cuda_guard_free(&d->gpu, CUDA_FREED_RANGE, base);
 }

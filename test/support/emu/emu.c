@@ -4,7 +4,8 @@
  * gives way at barriers and shuffles. Kernels therefore compute what they would on a GPU, slowly, and a barrier that not all
  * threads reach ends the process with a line. Memory of the device has no access rights while no kernel and no copy
  * runs, so a host that touches it crashes. In a chain with programmatic edges, a kernel whose first block touches what kernels
- * write before griddepcontrol.wait, or of which a thread ends without it, ends the process, too. What it does not know: time,
+ * write before griddepcontrol.wait, or of which a thread ends without it, ends the process, too, and so does memory that is unmapped
+ * while what was given to a stream before may use it. What it does not know: time,
  * races, limits of registers. x86-64 only. */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -52,8 +53,10 @@ typedef struct area {
     char *at;
     size_t size; /* whole pages */
     bool host;
-    bool written; /* by a kernel, ever */
-    int access;   /* PROT_* */
+    bool written;       /* by a kernel, ever */
+    int access;         /* PROT_* */
+    emu_work *by;       /* what used it last, or NULL, */
+    unsigned long turn; /* and how much of that was given by then */
 } area;
 
 static area *areas;
@@ -72,6 +75,9 @@ static void allow(area *a, int access) {
     if (a->host || a->access == access) return;
     (void)mprotect(a->at, a->size, access);
     a->access = access;
+    if (access == PROT_NONE || !emu_now) return;
+    a->by = emu_now;
+    a->turn = atomic_load(&emu_now->given);
 }
 
 static void area_add(char *at, size_t size, bool host) {
@@ -82,7 +88,8 @@ static void area_add(char *at, size_t size, bool host) {
         areas = realloc(areas, cap_areas * sizeof *areas);
         if (!areas) emu_die("no memory");
     }
-    areas[n_areas++] = (area){at, size, host, false, PROT_READ | PROT_WRITE};
+    areas[n_areas++] =
+        (area){.at = at, .size = size, .host = host, .access = PROT_READ | PROT_WRITE};
     allow(&areas[n_areas - 1], PROT_NONE);
 }
 
@@ -511,6 +518,9 @@ CU(emu_memory_unmap, "cuMemUnmap", uint64_t at, size_t size) {
     (void)pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n_areas && code; i++) {
         if (areas[i].at != (char *)(uintptr_t)at || areas[i].size != size) continue;
+        /* No more than a GPU does it wait for anybody. */
+        if (areas[i].by && atomic_load(&areas[i].by->done) < areas[i].turn)
+            emu_die("memory is unmapped that work of a stream may still use");
         (void)mmap(areas[i].at, size, PROT_NONE,
                    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         areas[i] = areas[--n_areas];

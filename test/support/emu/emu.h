@@ -2,6 +2,7 @@
 #ifndef EMU_EMU_H
 #define EMU_EMU_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,14 @@ typedef struct emu_function {
     struct emu_function *next;
     char name[128];
 } emu_function;
+
+/* Work of a stream: how much it was given, and how much of that is done for sure, since somebody has waited. */
+typedef struct emu_work {
+    atomic_ulong given, done;
+    struct emu_work *next;
+} emu_work;
+/* Of the stream whose work this thread runs, or NULL. */
+extern _Thread_local emu_work *emu_now;
 
 /* chained: by a programmatic edge. */
 int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,

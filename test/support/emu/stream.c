@@ -279,6 +279,7 @@ CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
 
 typedef struct emu_stream {
     struct emu_stream *next;
+    emu_work *work;   /* stays when the stream goes */
     emu_graph *graph; /* of its capture, or NULL */
     pthread_t thread; /* that began it */
     int mode;
@@ -287,6 +288,8 @@ typedef struct emu_stream {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static emu_stream *streams;
+static emu_work *works; /* of all streams that ever were */
+_Thread_local emu_work *emu_now;
 static _Thread_local int thread_mode; /* 0: all threads, 1: the thread, 2: relaxed */
 
 bool emu_may(void) {
@@ -304,10 +307,18 @@ bool emu_may(void) {
     return may;
 }
 
+static int run_on(emu_stream *s, const emu_node *k) {
+    if (s) (void)atomic_fetch_add(&s->work->given, 1);
+    emu_now = s ? s->work : NULL;
+    int code = run(k);
+    emu_now = NULL;
+    return code;
+}
+
 /* Runs it, or adds it to what the stream captures. */
 static int give(void *stream, const emu_node *k) {
     emu_stream *s = stream;
-    if (!s || !s->graph) return run(k);
+    if (!s || !s->graph) return run_on(s, k);
     return s->failed ? CAPTURE_INVALIDATED : append(s->graph, k, NULL);
 }
 
@@ -322,8 +333,14 @@ static int refuse(void *stream) {
 CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) {
     emu_stream *s = calloc(1, sizeof *s);
     (void)flags;
-    if (!s) return OUT_OF_MEMORY;
+    if (s) s->work = calloc(1, sizeof *s->work);
+    if (!s || !s->work) {
+        free(s);
+        return OUT_OF_MEMORY;
+    }
     (void)pthread_mutex_lock(&lock);
+    s->work->next = works;
+    works = s->work;
     s->next = streams;
     streams = s;
     (void)pthread_mutex_unlock(&lock);
@@ -388,12 +405,22 @@ CU(emu_capture_mode, "cuThreadExchangeStreamCaptureMode", int *mode) {
     return 0;
 }
 
+static void wait_for(emu_stream *s) {
+    atomic_store(&s->work->done, atomic_load(&s->work->given));
+}
+
 CU(emu_synchronize, "cuCtxSynchronize", void) {
-    return refuse(NULL);
+    int code = refuse(NULL);
+    (void)pthread_mutex_lock(&lock);
+    for (emu_stream *s = streams; s && code == 0; s = s->next) wait_for(s);
+    (void)pthread_mutex_unlock(&lock);
+    return code;
 }
 
 CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) {
-    return refuse(stream);
+    int code = refuse(stream);
+    if (code == 0 && stream) wait_for(stream);
+    return code;
 }
 
 CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -466,9 +493,13 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     if (((emu_stream *)stream)->graph) return refuse(stream);
+    emu_stream *s = stream;
+    (void)atomic_fetch_add(&s->work->given, 1);
+    emu_now = s->work;
     emu_hold(true);
     int code = run_all(exec);
     emu_hold(false);
+    emu_now = NULL;
     return code;
 }
 
