@@ -388,6 +388,29 @@ static void a_list_has_programmatic_edges(void **state) {
     assert_int_equal(edges_sent(list, 4), 0);
 }
 
+/* What other processes take of the GPU meanwhile is not the graph's. */
+static void a_graph_has_its_own_bytes_alone(void **state) {
+    static char code;
+    const hal_launch one = {
+        .name = "k", .fn = {.handle = &code}, .items = 4, .threads = 32, .per_block = 1};
+    rp_error err = {0};
+    hal_device *d = NULL;
+    hal_graph *g = NULL;
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    cuda_fake.taken_beside = 1 << 20;
+    CHECK_OK(d->ops->graph_build(d, &one, 1, 0, "g", &g, &err), &err);
+    assert_true(d->ops->graph_bytes(g) >=
+                cuda_fake.taken_beside); /* as the driver's piece would be */
+    d->ops->graph_free(g);
+    cuda_fake.taken_beside = 512 << 20;
+    CHECK_OK(d->ops->graph_build(d, &one, 1, 0, "g", &g, &err), &err);
+    assert_true(d->ops->graph_bytes(g) < 4 << 20);
+    d->ops->graph_free(g);
+    hal_close(d);
+}
+
 static void refuses(rp_status want, const char *text) {
     cuda_gpu g = {0};
     rp_error err = {0};
@@ -512,6 +535,7 @@ int main(void) {
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(a_list_has_programmatic_edges),
+        cmocka_unit_test(a_graph_has_its_own_bytes_alone),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),
         cmocka_unit_test(a_machine_without_the_library_is_told),

@@ -42,14 +42,21 @@ static void begin(hal_graph *g, size_t kept) {
 }
 
 /* What the driver takes of the GPU for a graph comes in large pieces, so most graphs seem to take none there: what
- * the host keeps is added. Of graphs that are finished beside one another, whoever looks first has what both took. */
+ * the host keeps is added. Of graphs that are finished beside one another, whoever looks first has what both took. More than a
+ * piece and nodes of the largest kind is not the graph's: another process has the same GPU. */
+static size_t taken(const hal_graph *g, size_t before, size_t after) {
+    enum { PIECE = 2 << 20, NODE = 64 << 10 };
+    const size_t most = PIECE + (size_t)g->n * NODE, bytes = before > after ? before - after : 0;
+    return bytes < most ? bytes : most;
+}
+
 rp_status cuda_graph_finish(hal_graph *g, rp_error *err) {
     cuda_device *d = g->d;
     if (!g->unfinished) return RP_OK;
     RP_TRY(cuda_device_enter(d, err));
     RP_TRY(cuda_chain_finish(&g->chain, d->stream, err));
     const size_t after = free_memory(d), before = atomic_exchange(&d->free_memory, after);
-    g->bytes += before > after ? before - after : 0;
+    g->bytes += taken(g, before, after);
     g->unfinished = false;
     (void)atomic_fetch_sub(&d->unfinished, 1);
     return RP_OK;
