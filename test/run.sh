@@ -65,7 +65,12 @@ suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 case $what in
 programs) suites= ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
-gpu) programs=$(find "$B/test/gpu" "$B/test/num/cuda" "$B/test/nets" "$B"/test/unit/{hal_device,gen_cuda,gen_decode} -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
+gpu)
+    export REPRISE_TEST_GPU=1
+    programs=$(find "$B/test/gpu" "$B/test/nets" "$B"/test/num/{cuda,graphs_gpu,random_graphs,top} \
+        "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,draw,hidden,inputs,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source} \
+        -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
+    ;;
 esac
 if [ -n "$ONLY" ]; then
     programs=$(sed "s|^$B/||" <<<"$programs" | grep -E -e "$ONLY" | sed "/./s|^|$B/|")

@@ -11,9 +11,11 @@
 
 enum { N_PROMPTS = 4, N_TOKENS = 8, MOST_PROMPT = 64, TOP = 8 };
 
-/* Beside the folder of the programs: BUILD/test/unit/NAME, BUILD/emu. */
+/* Beside the folder of the programs: BUILD/test/unit/NAME, BUILD/emu. REPRISE_TEST_GPU: the GPU of this machine. */
 bool gpu_emulate(const char **why) {
     static char path[4096];
+    *why = NULL;
+    if (getenv("REPRISE_TEST_GPU")) return true;
     char *cxx = base_find_program("g++");
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     base_free(cxx);

@@ -234,7 +234,7 @@ static void a_warm_start_needs_no_compiler(void **state) {
     rp_engine_close(e);
     /* what is not in the cache wants one */
     assert_null(engine_with("synthetic:tiny,layers=3", how, &err));
-    (void)setenv("REPRISE_NVRTC", nvrtc, 1);
+    assert_int_equal(nvrtc ? setenv("REPRISE_NVRTC", nvrtc, 1) : unsetenv("REPRISE_NVRTC"), 0);
     assert_int_equal(err.code, RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, absent));
     assert_non_null(strstr(err.text, " is no libnvrtc that can be loaded"));
