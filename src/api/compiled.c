@@ -314,8 +314,7 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
         "the host reads back from the GPU what decides; where the call is captured the GPU decides";
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
-        const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
-                                                 : NULL;
+        const rp_op_desc *d = ir_custom_of(n);
         if (n->op == IR_custom && (!d || !d->cuda_source))
             return rp_fail(err, RP_UNSUPPORTED,
                            "graph @%s calls custom op %s, which runs on the host; use device=cpu",
@@ -381,8 +380,7 @@ static rp_status note_unwatched(const rp_compiler *by, const ir_graph *g,
                                 rp_compilation_config *cfg, rp_error *err) {
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
-        const rp_op_desc *d = n->op == IR_custom ? ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s)
-                                                 : NULL;
+        const rp_op_desc *d = ir_custom_of(n);
         char reason[320];
         for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
             RP_TRY(note_unwatched(by, ir_node_graph(n, i), cfg, err));

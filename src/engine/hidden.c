@@ -2,7 +2,7 @@
  * own here, compiled when somebody asks, so that no step of others does anything for it. */
 #include "base/alloc.h"
 #include "base/options.h"
-#include "engine/engine.h"
+#include "engine/alone.h"
 #include "model/llama.h"
 #include "reprise/graph.h"
 #include "reprise/node.h"
@@ -87,8 +87,9 @@ static rp_status take_memory(rp_engine *e, engine_hidden *h, rp_error *err) {
 }
 
 static rp_status make(rp_engine *e, rp_error *err) {
-    const model_graph_options o = {engine_plans_numerics(e->config),
-                                   e->config->max_num_batched_tokens.v, 1, 0};
+    const model_graph_options o = {.numerics = engine_plans_numerics(e->config),
+                                   .max_tokens = e->config->max_num_batched_tokens.v,
+                                   .max_seqs = 1};
     rp_graph *g = NULL;
     engine_hidden *h = base_alloc(sizeof *h);
     if (!h) return rp_fail(err, RP_NOMEM, "hidden states");
@@ -125,24 +126,18 @@ static rp_status tell(rp_engine *e, const rp_hidden_options *o, uint32_t n, uint
     return RP_OK;
 }
 
-static rp_status run(rp_engine *e, const rp_hidden_options *o, engine_sched *own, rp_error *err) {
+static rp_status run(rp_engine *e, const rp_hidden_options *o, engine_alone *own, rp_error *err) {
     const engine_batch *b = NULL;
-    int32_t token = 0;
-    for (uint32_t first = 0;;) {
-        RP_TRY(engine_sched_next(own, &b, err));
+    for (uint32_t first = 0;; first += b->num_tokens) {
+        RP_TRY(engine_alone_next(own, &b, err));
         if (!b) return RP_OK;
         RP_TRY(engine_run_step(e, b, err));
         RP_TRY(tell(e, o, b->num_tokens, first, err));
-        first += b->num_tokens;
-        engine_sched_commit(own, &token);
-        if (engine_sched_take_finished(own)) return RP_OK;
     }
 }
 
 static rp_status check(const rp_engine *e, const rp_hidden_options *o, rp_error *err) {
     if (!o->on_token) return rp_fail(err, RP_INVALID, "rp_engine_hidden: on_token is NULL");
-    if (!engine_sched_idle(e->sched))
-        return rp_fail(err, RP_INVALID, "hidden states want an engine with no requests under way");
     if (o->n_prompt_ids == 0 || o->n_prompt_ids > e->max_model_len)
         return rp_fail(err, RP_CONFIG, "hidden states want a prompt of 1 to %u ids, not %u",
                        e->max_model_len, o->n_prompt_ids);
@@ -150,26 +145,13 @@ static rp_status check(const rp_engine *e, const rp_hidden_options *o, rp_error 
 }
 
 static rp_status hidden(rp_engine *e, const rp_hidden_options *o, rp_error *err) {
-    const rp_compilation_config *c = e->config;
-    engine_sched *own = NULL;
-    engine_request *req = NULL;
-    const engine_sched_options so = {
-        .max_num_seqs = (uint32_t)c->max_num_seqs.v,
-        .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
-        .max_model_len = e->max_model_len,
-        .vocab_size = model_source_hparams(e->source)->n_vocab};
-    const engine_request_options ro = {.id = UINT64_MAX,
-                                       .prompt = o->prompt_ids,
-                                       .n_prompt = o->n_prompt_ids,
-                                       .max_tokens = 0, /* its prompt alone */
-                                       .sampling = ENGINE_SAMPLING_GREEDY};
+    const engine_alone_options prompt = {
+        .what = "hidden states want", .ids = o->prompt_ids, .n = o->n_prompt_ids};
+    engine_alone own = {0};
     rp_status st = e->hidden ? RP_OK : make(e, err);
-    if (st == RP_OK) st = engine_sched_new(&so, e->kv, &own, err);
-    if (st == RP_OK) st = engine_request_new(&ro, &req, err);
-    if (st == RP_OK) st = engine_sched_add(own, req, err);
-    if (st == RP_OK) st = run(e, o, own, err);
-    engine_sched_free(own);
-    engine_request_free(req);
+    if (st == RP_OK) st = engine_alone_open(&own, e, &prompt, err);
+    if (st == RP_OK) st = run(e, o, &own, err);
+    engine_alone_close(&own);
     return st;
 }
 

@@ -41,7 +41,8 @@ void engine_layers_done(engine_layers *l) {
 }
 
 void engine_layers_tell(engine_layers *l, const engine_kv_memory *kv, rp_forward_context *c) {
-    for (uint32_t i = 0; i < l->n; i++) l->kv[i].size = kv->block * kv->n_blocks;
+    const size_t size = kv->block * kv->n_blocks; /* addresses stay when there is more */
+    for (uint32_t i = 0; i < l->n && l->kv[i].size != size; i++) l->kv[i].size = size;
     c->no_compile_layers = l->apart;
     c->num_no_compile_layers = l->n_apart;
     c->kv_cache_data = l->kv;

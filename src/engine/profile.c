@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/alone.h"
 #include "engine/read_limit.h"
 
 enum { WARM_UP = 2, DEFAULT_STEPS = 32, DEFAULT_CONTEXT = 128 };
@@ -18,8 +18,7 @@ enum { WARM_UP = 2, DEFAULT_STEPS = 32, DEFAULT_CONTEXT = 128 };
 typedef struct profiler {
     rp_engine *e;
     uint32_t steps, context;
-    engine_sched *sched;
-    engine_request *req;
+    engine_alone own;
     int32_t *ids;
     const plan *model; /* by which the steps run */
     int64_t *ns;       /* of each launch of model and head, all steps */
@@ -42,10 +41,7 @@ static uint32_t default_context(const rp_engine *e, uint32_t steps) {
 
 static rp_status prepare(profiler *p, rp_error *err) {
     rp_engine *e = p->e;
-    const rp_compilation_config *c = e->config;
     uint32_t vocab = model_source_hparams(e->source)->n_vocab;
-    if (!engine_sched_idle(e->sched))
-        return rp_fail(err, RP_INVALID, "measuring wants an engine with no requests under way");
     uint32_t n = decoded(p->steps) + 1, taken = p->context + decoded(0) + 1;
     if ((uint64_t)p->context + n > e->max_model_len)
         return rp_fail(err, RP_CONFIG,
@@ -58,18 +54,9 @@ static rp_status prepare(profiler *p, rp_error *err) {
     p->step_ns = base_alloc_array(p->steps, sizeof *p->step_ns);
     if (!p->ids || !p->step_ns) return rp_fail(err, RP_NOMEM, "%u steps", p->steps);
     for (uint32_t i = 0; i < p->context; i++) p->ids[i] = (int32_t)(i * 7919u % vocab);
-    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
-                               .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
-                               .max_model_len = e->max_model_len,
-                               .vocab_size = vocab};
-    engine_request_options ro = {.id = UINT64_MAX,
-                                 .prompt = p->ids,
-                                 .n_prompt = p->context,
-                                 .max_tokens = n,
-                                 .sampling = ENGINE_SAMPLING_GREEDY};
-    RP_TRY(engine_sched_new(&so, e->kv, &p->sched, err));
-    RP_TRY(engine_request_new(&ro, &p->req, err));
-    return engine_sched_add(p->sched, p->req, err);
+    const engine_alone_options made_up = {
+        .what = "measuring wants", .ids = p->ids, .n = p->context, .max_tokens = n};
+    return engine_alone_open(&p->own, e, &made_up, err);
 }
 
 /* The steps before have shown whose launches these are. */
@@ -92,16 +79,14 @@ static rp_status decode(profiler *p, const engine_batch *b, uint32_t k, rp_error
 
 static rp_status measure(profiler *p, rp_error *err) {
     const engine_batch *b = NULL;
-    int32_t token = 0;
     uint32_t k = 0;
     while (k < decoded(p->steps)) {
-        RP_TRY(engine_sched_next(p->sched, &b, err));
+        RP_TRY(engine_alone_next(&p->own, &b, err));
         if (!b) return rp_fail(err, RP_INTERNAL, "the measured request ended after %u steps", k);
         if (b->n_prefills)
             RP_TRY(engine_run_step(p->e, b, err));
         else
             RP_TRY(decode(p, b, k++, err));
-        engine_sched_commit(p->sched, &token);
     }
     return RP_OK;
 }
@@ -270,8 +255,7 @@ rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *given, char 
     RP_TRY_OUT(measure(&p, err));
     st = report(&p, out, err);
 out:
-    engine_sched_free(p.sched);
-    engine_request_free(p.req);
+    engine_alone_close(&p.own);
     base_free(p.ids);
     base_free(p.ns);
     base_free(p.step_ns);

@@ -5,14 +5,13 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/alone.h"
 #include "gen/best.h"
 
 typedef struct scorer {
     rp_engine *e;
     const rp_score_options *o;
-    engine_sched *sched;
-    engine_request *req;
+    engine_alone own;
     int32_t *ids, *top_ids;
     float *top;
     uint32_t n, seen; /* positions whose logits have come */
@@ -46,9 +45,8 @@ static rp_status run(scorer *s, rp_error *err) {
     const float *logits;
     size_t stride = model_source_hparams(s->e->source)->n_vocab;
     uint32_t rows = engine_runner_rows_at_once(s->e->runner);
-    int32_t token = 0;
     for (;;) {
-        RP_TRY(engine_sched_next(s->sched, &b, err));
+        RP_TRY(engine_alone_next(&s->own, &b, err));
         if (!b) return RP_OK;
         RP_TRY(engine_run_batch(s->e, b, &logits, err));
         for (uint32_t i = 0; i < b->num_logits; i++) {
@@ -56,18 +54,13 @@ static rp_status run(scorer *s, rp_error *err) {
             RP_TRY(take_row(s, logits + i % rows * stride, s->seen + i, err));
         }
         s->seen += b->num_logits;
-        engine_sched_commit(s->sched, &token);
-        if (engine_sched_take_finished(s->sched)) return RP_OK;
     }
 }
 
 static rp_status prepare(scorer *s, rp_error *err) {
     const rp_score_options *o = s->o;
-    const rp_compilation_config *c = s->e->config;
-    uint32_t step = o->step, batch = (uint32_t)c->max_num_batched_tokens.v;
+    uint32_t step = o->step, batch = (uint32_t)s->e->config->max_num_batched_tokens.v;
     s->n = o->n_prompt_ids + o->n_continuation_ids;
-    if (!engine_sched_idle(s->e->sched))
-        return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
     if (o->n_prompt_ids == 0 || o->n_continuation_ids == 0)
         return rp_fail(err, RP_CONFIG,
                        "scoring wants a prompt and a continuation; got %u and %u ids",
@@ -91,20 +84,9 @@ static rp_status prepare(scorer *s, rp_error *err) {
     if (!s->ids || !s->top_ids || !s->top) return rp_fail(err, RP_NOMEM, "scoring %u ids", s->n);
     memcpy(s->ids, o->prompt_ids, o->n_prompt_ids * sizeof *s->ids);
     memcpy(s->ids + o->n_prompt_ids, o->continuation_ids, o->n_continuation_ids * sizeof *s->ids);
-    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
-                               .max_num_batched_tokens = batch,
-                               .max_model_len = s->e->max_model_len,
-                               .prefill_chunk = step,
-                               .vocab_size = model_source_hparams(s->e->source)->n_vocab};
-    RP_TRY(engine_sched_new(&so, s->e->kv, &s->sched, err));
-    engine_request_options ro = {.id = UINT64_MAX,
-                                 .prompt = s->ids,
-                                 .n_prompt = s->n,
-                                 .max_tokens = 0,
-                                 .all_logits = true,
-                                 .sampling = ENGINE_SAMPLING_GREEDY};
-    RP_TRY(engine_request_new(&ro, &s->req, err));
-    return engine_sched_add(s->sched, s->req, err);
+    const engine_alone_options whole = {
+        .what = "scoring wants", .ids = s->ids, .n = s->n, .chunk = step, .all_logits = true};
+    return engine_alone_open(&s->own, s->e, &whole, err);
 }
 
 rp_status rp_engine_score(rp_engine *e, const rp_score_options *given, double *out_perplexity,
@@ -120,8 +102,7 @@ rp_status rp_engine_score(rp_engine *e, const rp_score_options *given, double *o
     rp_status st = prepare(&s, err);
     if (st == RP_OK) st = run(&s, err);
     if (st == RP_OK && out_perplexity) *out_perplexity = exp(-s.sum / o.n_continuation_ids);
-    engine_sched_free(s.sched);
-    engine_request_free(s.req);
+    engine_alone_close(&s.own);
     base_free(s.ids);
     base_free(s.top_ids);
     base_free(s.top);

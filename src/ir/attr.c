@@ -327,39 +327,34 @@ bool ir_attrs_equal(const ir_attr *a, const ir_attr *b, uint32_t n) {
     return true;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ (h >> 29);
-}
-
 static uint64_t mix_type(uint64_t h, const ir_type *t) {
-    h = mix(mix(h, t->dtype), t->shape.rank);
-    for (uint32_t i = 0; i < t->shape.rank; i++) h = mix(h, t->shape.dim[i]);
+    h = base_hash_mix(base_hash_mix(h, t->dtype), t->shape.rank);
+    for (uint32_t i = 0; i < t->shape.rank; i++) h = base_hash_mix(h, t->shape.dim[i]);
     return h;
 }
 
 /* By its text, so that bodies that say the same are one. */
 static uint64_t mix_graph(uint64_t h, const ir_graph *g) {
     const char *text = ir_graph_text(g);
-    return text ? mix(h, base_hash(text, strlen(text)).lo) : h;
+    return text ? base_hash_mix(h, base_hash(text, strlen(text)).lo) : h;
 }
 
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
     uint64_t h = n;
     for (uint32_t i = 0; i < n; i++) {
-        h = mix(h, a[i].key);
+        h = base_hash_mix(h, a[i].key);
         switch (table[a[i].key].type) {
         case IR_ATTR_TYPE_INTS:
-            for (uint32_t j = 0; j < a[i].n; j++) h = mix(h, (uint64_t)a[i].u.ints[j]);
+            for (uint32_t j = 0; j < a[i].n; j++) h = base_hash_mix(h, (uint64_t)a[i].u.ints[j]);
             break;
         case IR_ATTR_TYPE_DIMS:
-            for (uint32_t j = 0; j < a[i].n; j++) h = mix(h, a[i].u.dims[j]);
+            for (uint32_t j = 0; j < a[i].n; j++) h = base_hash_mix(h, a[i].u.dims[j]);
             break;
-        case IR_ATTR_TYPE_FLOAT: h = mix(h, float_bits(a[i].u.f)); break;
+        case IR_ATTR_TYPE_FLOAT: h = base_hash_mix(h, float_bits(a[i].u.f)); break;
         case IR_ATTR_TYPE_STR:
-            for (const char *s = a[i].u.s; *s; s++) h = mix(h, (unsigned char)*s);
+            for (const char *s = a[i].u.s; *s; s++) h = base_hash_mix(h, (unsigned char)*s);
             break;
-        case IR_ATTR_TYPE_DIM: h = mix(h, a[i].u.dim); break;
+        case IR_ATTR_TYPE_DIM: h = base_hash_mix(h, a[i].u.dim); break;
         case IR_ATTR_TYPE_TYPES:
             for (uint32_t j = 0; j < a[i].n; j++) h = mix_type(h, &a[i].u.types[j]);
             break;
@@ -367,7 +362,7 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
         case IR_ATTR_TYPE_VALUES: h = ir_op_attrs_hash(h, a[i].u.values, a[i].n); break;
         case IR_ATTR_TYPE_INT:
         case IR_ATTR_TYPE_BOOL:
-        case IR_ATTR_TYPE_DTYPE: h = mix(h, (uint64_t)a[i].u.i); break;
+        case IR_ATTR_TYPE_DTYPE: h = base_hash_mix(h, (uint64_t)a[i].u.i); break;
         }
     }
     return h;

@@ -63,6 +63,11 @@ const rp_op_desc *ir_custom_find(const char *name) {
     return NULL;
 }
 
+const rp_op_desc *ir_custom_of(const ir_node *n) {
+    const ir_attr *name = n->op == IR_custom ? ir_attr_get(n, IR_ATTR_NAME) : NULL;
+    return name ? ir_custom_find(name->u.s) : NULL;
+}
+
 const rp_op_desc *ir_custom_at(uint32_t i) {
     return i < atomic_load_explicit(&n_table, memory_order_acquire) ? &table[i].desc : NULL;
 }

@@ -7,6 +7,8 @@
 
 /* NULL when not registered. Borrowed for the life of the process. */
 const rp_op_desc *ir_custom_find(const char *name);
+/* Of a node; NULL for one of our own ops and for one that nobody registered. */
+const rp_op_desc *ir_custom_of(const ir_node *n);
 /* In order of registration; NULL behind the last. Thread-safe. */
 const rp_op_desc *ir_custom_at(uint32_t i);
 /* How many results a call of it has. */

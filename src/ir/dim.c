@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "ir/dim_form.h"
 #include "ir/node.h"
 
@@ -168,14 +169,10 @@ static bool grow(ir_dims *t, void **p, uint32_t n, uint32_t *cap, size_t size) {
     return true;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ (h >> 29);
-}
-
 static uint64_t form_hash(const dim_form *f) {
-    uint64_t h = mix(17, (uint64_t)f->c);
-    for (uint32_t i = 0; i < f->n; i++) h = mix(mix(h, f->t[i].atom), (uint64_t)f->t[i].coef);
+    uint64_t h = base_hash_mix(17, (uint64_t)f->c);
+    for (uint32_t i = 0; i < f->n; i++)
+        h = base_hash_mix(base_hash_mix(h, f->t[i].atom), (uint64_t)f->t[i].coef);
     return h;
 }
 

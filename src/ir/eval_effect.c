@@ -192,7 +192,7 @@ static rp_status keep_written(eval_state *s, const ir_node *n, uint32_t i, const
 
 static rp_status eval_custom(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
-    const rp_op_desc *d = ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s);
+    const rp_op_desc *d = ir_custom_of(n);
     rp_buffer args[64 + IR_MAX_RESULTS] = {{0}}, *results = args + n->n_in;
     rp_status st = RP_OK;
     if (!d || !d->cpu)

@@ -152,9 +152,7 @@ uint64_t ir_node_writes(const ir_node *n) {
     if (n->op == IR_update || n->op == IR_kv_store) return 1;
     if (n->op == IR_attention) return UINT64_C(1) << 6;
     if (ir_op_has_graphs(n->op)) return ir_graphs_write(n);
-    if (n->op != IR_custom) return 0;
-    const ir_attr *name = ir_attr_get(n, IR_ATTR_NAME);
-    const rp_op_desc *d = name ? ir_custom_find(name->u.s) : NULL;
+    const rp_op_desc *d = ir_custom_of(n);
     return d ? d->mutates : 0;
 }
 

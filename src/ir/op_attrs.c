@@ -163,28 +163,23 @@ bool ir_op_attrs_equal(const rp_op_attr *a, const rp_op_attr *b, uint32_t n) {
     return true;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ (h >> 29);
-}
-
 static uint64_t mix_text(uint64_t h, const char *s) {
-    return mix(h, base_hash(s, strlen(s)).lo);
+    return base_hash_mix(h, base_hash(s, strlen(s)).lo);
 }
 
 /* Names need none: those of one op are the same. */
 uint64_t ir_op_attrs_hash(uint64_t h, const rp_op_attr *a, uint32_t n) {
     for (; n > 0; a++, n--) {
-        if (is_list(a)) h = mix(h, a->n);
+        if (is_list(a)) h = base_hash_mix(h, a->n);
         switch (a->kind) {
-        case RP_OP_I64: h = mix(h, (uint64_t)a->i); break;
-        case RP_OP_F64: h = mix(h, bits_of(a->f)); break;
+        case RP_OP_I64: h = base_hash_mix(h, (uint64_t)a->i); break;
+        case RP_OP_F64: h = base_hash_mix(h, bits_of(a->f)); break;
         case RP_OP_STRING: h = mix_text(h, a->s); break;
         case RP_OP_I64S:
-            for (uint32_t i = 0; i < a->n; i++) h = mix(h, (uint64_t)a->is[i]);
+            for (uint32_t i = 0; i < a->n; i++) h = base_hash_mix(h, (uint64_t)a->is[i]);
             break;
         case RP_OP_F64S:
-            for (uint32_t i = 0; i < a->n; i++) h = mix(h, bits_of(a->fs[i]));
+            for (uint32_t i = 0; i < a->n; i++) h = base_hash_mix(h, bits_of(a->fs[i]));
             break;
         case RP_OP_STRINGS:
             for (uint32_t i = 0; i < a->n; i++) h = mix_text(h, a->ss[i]);

@@ -14,8 +14,7 @@ typedef struct lowerer {
 } lowerer;
 
 static const rp_op_desc *lowered_op(const lowerer *l, const ir_node *n) {
-    if (n->op != IR_custom) return NULL;
-    const rp_op_desc *d = ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s);
+    const rp_op_desc *d = ir_custom_of(n);
     return d && d->lower && !l->keeps(l->user, d) ? d : NULL;
 }
 
