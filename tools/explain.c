@@ -79,6 +79,14 @@ static void print_kernel(const json_t *k) {
     }
 }
 
+static void print_attention(const json_t *o) {
+    (void)printf("  attention %s", tool_html_string(o, "text"));
+    if (tool_html_number(o, "blocks") > 0)
+        (void)printf(" in blocks of rows: %.0f\n", tool_html_number(o, "blocks"));
+    else
+        (void)printf(" stays whole: %s\n", tool_html_string(o, "reason"));
+}
+
 static void print_piece(const json_t *p) {
     const json_t *kernels = json_object_get(p, "kernels");
     size_t i;
@@ -96,6 +104,7 @@ static void print_piece(const json_t *p) {
     json_array_foreach(json_object_get(p, "refused"), i, o)(void)
         printf("  refused %s with group %.0f: %s\n", tool_html_string(o, "text"),
                tool_html_number(o, "group"), tool_html_string(o, "reason"));
+    json_array_foreach(json_object_get(p, "attention"), i, o) print_attention(o);
 }
 
 static void print_graph(const json_t *g) {

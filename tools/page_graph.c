@@ -96,6 +96,23 @@ static void put_refused(FILE *f, const json_t *p) {
     (void)fputs("</div></details>\n", f);
 }
 
+static void put_attention(FILE *f, const json_t *p) {
+    static const char *const heads[] = {"attention", "#blocks of rows", "why it stays whole", NULL};
+    const json_t *list = json_object_get(p, "attention");
+    size_t i;
+    json_t *o;
+    if (json_array_size(list) == 0) return;
+    tool_html_table(f, heads);
+    json_array_foreach(list, i, o) {
+        (void)fputs("<tr>", f);
+        tool_html_element(f, "td class=\"k\"", tool_html_string(o, "text"));
+        tool_html_count(f, tool_html_number(o, "blocks"));
+        tool_html_element(f, "td", tool_html_string(o, "reason"));
+        (void)fputs("</tr>\n", f);
+    }
+    tool_html_table_end(f);
+}
+
 /* Pieces that are equal to an earlier one are counted with it. */
 static size_t count_equal(const json_t *pieces, double submod) {
     size_t i, n = 0;
@@ -123,6 +140,7 @@ static void put_piece(FILE *f, const json_t *pieces, const json_t *p) {
     tool_html_table_end(f);
     json_array_foreach(kernels, i, k) put_kernel(f, k);
     put_refused(f, p);
+    put_attention(f, p);
 }
 
 static void put_sizes(FILE *f, const json_t *g) {

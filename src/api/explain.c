@@ -30,6 +30,13 @@ static void ran(void *user, const char *pass, int64_t began) {
     x->depth--;
 }
 
+static void found(void *user, const ir_graph *g, const pass_attention_found *f) {
+    api_explainer *x = user;
+    json_t **list = &x->now->attention;
+    if (!*list) *list = json_array();
+    (void)json_array_append_new(*list, api_explain_attention(g, f));
+}
+
 static rp_status run_passes(api_explainer *x, const split_piece *sp, ir_graph **out) {
     pass_options o = {.skip = x->skips.name,
                       .n_skip = x->skips.n,
@@ -37,6 +44,7 @@ static rp_status run_passes(api_explainer *x, const split_piece *sp, ir_graph **
                       .n_extra = x->skips.n_extra,
                       .quiet = true,
                       .piece = true,
+                      .attention = found,
                       .ran = ran,
                       .user = x};
     int64_t began = base_now_ns();
@@ -76,6 +84,7 @@ static rp_status explain_piece(api_explainer *x, uint32_t i) {
     int64_t began = base_now_ns();
     (void)snprintf(name, sizeof name, "submod_%u", x->split.pieces[i].submod);
     x->depth++;
+    x->now = &x->pieces[i];
     rp_status st = run_passes(x, &x->split.pieces[i], &x->pieces[i].after);
     if (st == RP_OK) st = ir_print_string(x->pieces[i].after, &x->pieces[i].text, x->err);
     if (st == RP_OK) st = lower_piece_of(x, i);
@@ -127,6 +136,7 @@ static void done(api_explainer *x) {
         if (x->pieces[i].fusion.arena) pass_fusion_done(&x->pieces[i].fusion);
         ir_graph_free(x->pieces[i].after);
         base_free(x->pieces[i].text);
+        json_decref(x->pieces[i].attention);
     }
     plan_free(x->plan);
     base_free(x->lowered);

@@ -14,6 +14,7 @@ typedef struct api_explained {
     ir_graph *after;    /* the passes */
     pass_fusion fusion; /* of it; empty where nothing is fused */
     char *text;         /* of `after` */
+    json_t *attention;  /* NULL: there is none */
 } api_explained;
 
 /* One thread. */
@@ -26,8 +27,8 @@ typedef struct api_explainer {
     gen_isa isa;
     gen_target target;
     split_result split;
-    compile_lowered *lowered; /* by piece, of the distinct ones; as what follows */
-    api_explained *pieces;
+    compile_lowered *lowered;    /* by piece, of the distinct ones; as what follows */
+    api_explained *pieces, *now; /* now: that whose passes run */
     plan *plan;
     int64_t *symbols; /* of g, and of the plan */
     json_t *spans;
@@ -37,6 +38,8 @@ typedef struct api_explainer {
 
 /* A span of compiling that has ended, from began on (base_now_ns). */
 void api_explain_span(api_explainer *x, const char *name, int64_t began);
+/* An attention of g and what becomes of it; NULL when memory is exhausted. */
+json_t *api_explain_attention(const ir_graph *g, const pass_attention_found *f);
 /* The whole; NULL when memory is exhausted. */
 json_t *api_explain_json(const api_explainer *x);
 

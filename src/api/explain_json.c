@@ -122,12 +122,27 @@ static json_t *args_json(const api_explainer *x, const plan_launch *l, int64_t *
     return list;
 }
 
-static json_t *node_json(const api_explained *e, ir_ref r) {
+/* text: of g. */
+static json_t *node_of(const ir_graph *g, const char *text, ir_ref r) {
     base_buf b;
     base_buf_init(&b, 0);
-    api_node_line(e->text, ir_name_of(e->after, r).s, &b);
-    return json_pack("{s:s,s:o,s:o}", "op", ir_op_table(ir_node_at(e->after, r)->op)->name, "text",
-                     text_of(&b), "sites", sites_of(e->after, &r, 1));
+    api_node_line(text, ir_name_of(g, r).s, &b);
+    return json_pack("{s:s,s:o,s:o}", "op", ir_op_table(ir_node_at(g, r)->op)->name, "text",
+                     text_of(&b), "sites", sites_of(g, &r, 1));
+}
+
+static json_t *node_json(const api_explained *e, ir_ref r) {
+    return node_of(e->after, e->text, r);
+}
+
+json_t *api_explain_attention(const ir_graph *g, const pass_attention_found *f) {
+    char *text = NULL;
+    json_t *o = NULL;
+    if (ir_print_string(g, &text, NULL) == RP_OK) o = node_of(g, text, f->product);
+    base_free(text);
+    if (o) (void)json_object_set_new(o, "blocks", json_integer(f->blocks));
+    if (o) (void)json_object_set_new(o, "reason", json_string(f->blocks ? "" : f->why));
+    return o;
 }
 
 /* The nodes that a launch computes. */
@@ -193,6 +208,7 @@ static json_t *piece_json(const api_explainer *x, uint32_t i) {
     (void)json_object_set_new(o, "nodes_after", json_integer(ir_graph_count(e->after)));
     (void)json_object_set_new(o, "kernels", kernels);
     (void)json_object_set_new(o, "refused", refusals(e));
+    if (e->attention) (void)json_object_set(o, "attention", e->attention);
     return o;
 }
 

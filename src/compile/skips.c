@@ -61,12 +61,15 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
                {&cfg->pass_fuse_act_quant, "fuse_act_quant"},
                {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"}};
     const size_t n_own = sizeof own / sizeof *own;
+    const bool gpu = cfg->device && strncmp(cfg->device, "cuda", 4) == 0;
     switches s = {{false}};
     *out = (compile_skips){.n = 0};
     RP_TRY(config_each_switch("inductor_passes", cfg->inductor_passes, take_switch, &s, err));
-    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own, &s, out, err));
+    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own - 1, &s, out, err));
     for (size_t i = 0; i < n_own; i++)
         if (own[i].on->set && !own[i].on->v) out->name[out->n++] = own[i].name;
+    /* Blocks of rows one behind the other would each fill a part of a GPU. */
+    if (gpu) out->name[out->n++] = "attention";
     add_extra(&s, out);
     return pass_check_skips(out->name, out->n, err);
 }

@@ -21,6 +21,9 @@ static const pass_info passes[] = {
      pass_simplify_counted},
     {"cse", NULL, "join nodes that have become equal", pass_dce, NULL},
     {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce, NULL},
+    {"attention", NULL,
+     "compute attention in blocks of rows, without columns that its mask hides from them",
+     pass_attention, pass_attention_counted},
     {"inplace", NULL, "put reads of memory before its next write, or copy what they read",
      pass_inplace, NULL},
     {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL, NULL},
@@ -198,6 +201,37 @@ static rp_status run_extras(const ir_graph *in, const pass_options *opt, ir_grap
     return RP_OK;
 }
 
+typedef struct teller {
+    const ir_graph *g;
+    const pass_options *opt;
+    bool any; /* becomes blocks */
+} teller;
+
+static void tell_attention(void *user, const pass_attention_found *f) {
+    teller *t = user;
+    t->any = t->any || f->blocks > 0;
+    if (t->opt && t->opt->attention) t->opt->attention(t->opt->user, t->g, f);
+    if (!t->opt || t->opt->quiet) return;
+    if (f->blocks)
+        base_log_ch(RP_LOG_CH_INDUCTOR, false, "pass attention: %s of @%s in blocks of rows: %u",
+                    ir_name_of(t->g, f->product).s, ir_graph_name(t->g), f->blocks);
+    else
+        base_log_ch(RP_LOG_CH_INDUCTOR, true, "pass attention: %s of @%s stays whole: %s",
+                    ir_name_of(t->g, f->product).s, ir_graph_name(t->g), f->why);
+}
+
+/* *done: there is nothing for the pass to do. */
+static rp_status is_done(const pass_info *p, const ir_graph *g, const pass_options *opt, bool *done,
+                         rp_error *err) {
+    teller t = {.g = g, .opt = opt};
+    *done = false;
+    if (p->run == pass_inplace) return pass_check_inplace(g, done, err);
+    if (p->run != pass_attention) return RP_OK;
+    rp_status st = pass_attention_each(g, tell_attention, &t, err);
+    *done = !t.any;
+    return st;
+}
+
 rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL, *own = NULL;
     rp_status st = RP_OK;
@@ -207,7 +241,7 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
         ir_graph *next = NULL;
         bool done = false;
         if (!passes[i].run || pass_is_skipped(opt, passes[i].name)) continue;
-        if (passes[i].run == pass_inplace) RP_TRY_OUT(pass_check_inplace(g ? g : in, &done, err));
+        RP_TRY_OUT(is_done(&passes[i], g ? g : in, opt, &done, err));
         if (done) continue;
         int64_t began = opt && opt->ran ? base_now_ns() : 0;
         RP_TRY_OUT(run_one(&passes[i], g ? g : in, opt ? opt->counts : NULL, &next, err));

@@ -3,6 +3,7 @@
 #define PASS_PIPELINE_H
 
 #include "ir/graph.h"
+#include "pass/attention.h"
 
 /* A pass rebuilds: it reads in and gives a new graph with the same leaves, in the same order, and the same outputs. */
 typedef struct pass_info {
@@ -53,7 +54,9 @@ typedef struct pass_options {
     uint32_t n_extra;
     bool keep_going;     /* an extra pass that fails leaves the graph as it is, with a warning */
     pass_counts *counts; /* (optional) added to */
-    bool piece;          /* the rest of the graph is elsewhere: see pass_own_outputs */
+    /* (optional) Each attention of the graph in front of the pass of that name, which borrows both. */
+    void (*attention)(void *user, const ir_graph *g, const pass_attention_found *f);
+    bool piece; /* the rest of the graph is elsewhere: see pass_own_outputs */
     /* (optional) A pass has run, which began at that time (base_now_ns). */
     void (*ran)(void *user, const char *pass, int64_t began);
     void *user;
