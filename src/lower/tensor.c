@@ -133,8 +133,8 @@ static void put_tile(lowerer *L, const group *g, const many *m) {
     if (!m->pingpong) base_buf_printf(b, ", %" PRId64, m->tiles);
     base_buf_printf(b, ", %" PRId64 ", %" PRId64 ", %" PRId64, m->columns, m->chunk, m->stages);
     if (!m->pingpong)
-        base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64, m->slices, m->splits,
-                        m->piece);
+        base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64 ", %d", m->slices,
+                        m->splits, m->piece, m->splits > 1);
     base_buf_puts(b, "> tile;\n");
 }
 

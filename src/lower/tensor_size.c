@@ -25,6 +25,7 @@ enum {
     EARLY = 2,                   /* copies of a warp that are under way before the wait */
     MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
     JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
+    SHARED_TILES = 6,            /* of a job that blocks share, too */
     SLICES = 4,                  /* of k, of up to LOWER_SOME_ROWS rows */
     CLUSTERS =
         24, /* of more than two blocks that surely run at once, a block a multiprocessor: 32 of four do not */
@@ -166,11 +167,13 @@ int64_t lower_most_job(const group *g, int64_t tiles) {
     return n;
 }
 
-/* Whether jobs of m can be: a unit is not cut, a split job is one of elements whose blocks all run at once. */
+/* Whether jobs of m can be: a unit is not cut, and fills one that is no power of two; a split job is one of elements whose blocks all run at once. */
 static bool can_deal(const group *g, const many *m) {
     const int64_t jobs = lower_count_jobs(g, m->tiles);
     for (uint32_t i = 0; i < g->n_parts; i++)
-        if (g->parts[i].s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS) > m->tiles) return false;
+        if (g->parts[i].s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS) > m->tiles ||
+            (m->tiles == SHARED_TILES && (g->parts[i].s->n_mats != 1 || m->splits == 1)))
+            return false;
     return m->splits == 1 || (g->direct && m->slices % m->splits == 0 && jobs * m->splits <= N_SM &&
                               (m->splits == 2 || jobs <= CLUSTERS));
 }
@@ -183,7 +186,8 @@ static double taken(const group *g, const many *m) {
 
 /* Slices of whole chunks, so many that none is empty: K alone decides. Jobs are as wide, and as many blocks share their slices, as leaves the busiest block least to do. */
 static many fit_some(const group *g) {
-    static const int64_t jobs[][2] = {{JOB_TILES, 4}, {JOB_TILES / 2, 6}}; /* and stages */
+    static const int64_t jobs[][2] = {
+        {JOB_TILES, 4}, {SHARED_TILES, 5}, {JOB_TILES / 2, 6}}; /* and stages */
     const int64_t chunk = 128, chunks = lower_div_up(g->k, chunk),
                   slices = lower_div_up(chunks, lower_div_up(chunks, SLICES));
     many best = {0};
@@ -248,8 +252,9 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
 
 int64_t lower_many_bytes(const many *m) {
     int64_t stage = m->tiles * m->chunk * 32 + m->columns * m->chunk * 2;
-    return m->stages * (stage + 16) +
-           (m->pingpong ? WARPS * PINGPONG_ROOM + 16 : m->piece * 132 * 4);
+    return m->stages * (stage + 16) + (m->pingpong     ? WARPS * PINGPONG_ROOM + 16
+                                       : m->splits > 1 ? 0
+                                                       : m->piece * 132 * 4);
 }
 
 rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {

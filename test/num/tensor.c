@@ -98,6 +98,14 @@ static void products_are_near_whatever_the_shape(void **state) {
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) check_shape(rows[r], ks[k], 161);
 }
 
+/* So many columns that blocks share jobs of 96 of them, the last one with 32 (8 of them there); and as many blocks as jobs, of 128. */
+static void shared_jobs_hold_every_column(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    check_shape(9, 512, 1640);
+    check_shape(64, 528, 2136);
+}
+
 /* Enough columns for tiles of more rows. */
 static void wide_tiles_add_alike(void **state) {
     (void)state;
@@ -357,6 +365,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near_whatever_the_shape),
+        cmocka_unit_test(shared_jobs_hold_every_column),
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
         cmocka_unit_test(columns_end_where_the_matrix_does),

@@ -70,9 +70,10 @@ struct rk_job {
     int tiles, unit, n_units;
 };
 
-/* TILES tiles of weights, 128 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
- * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. */
-template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_>
+/* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
+ * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. ONE: no block has more than one job, so that its sums lie where the
+ * ring was. */
+template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_>
 struct rk_many_rows {
     enum {
         K = K_, TILES = TILES_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
@@ -84,11 +85,12 @@ struct rk_many_rows {
         X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
         PIECE = PIECE_, PIECES = COLUMNS / PIECE, SUM = PIECE * ROW, /* rows whose sums are in shared memory at once */
-        BARS = STAGES * STAGE + SUM * 4, BYTES = BARS + STAGES * 16,
-        SUMS = SPLITS > 1 ? 0 : STAGES * STAGE /* of a cluster's only job: where its ring was */
+        ONE = ONE_, SUMS = ONE ? 0 : STAGES * STAGE,
+        BARS = STAGES * STAGE + (ONE ? 0 : SUM * 4), BYTES = BARS + STAGES * 16
     };
-    static_assert(K % 16 == 0 && (TILES == 8 || (TILES == 4 && PIECES == 1)) && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0, "tile");
-    static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && PIECES == 1 && OWN * SUM * 4 <= BARS), "slices");
+    static_assert(K % 16 == 0 && (TILES == 8 || ((TILES == 4 || TILES == 6) && PIECES == 1)) && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0, "tile");
+    static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && PIECES == 1 && ONE), "slices");
+    static_assert((SPLITS > 1 ? (int)OWN : 1) * SUM * 4 <= BARS - SUMS, "sums");
     RP_INLINE int place(int tile, int) { return tile; }
 };
 
@@ -235,18 +237,19 @@ struct rk_source {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Two warpgroups: of 8 tiles each takes 4 for all rows, of 4 all for half of the rows. wgmma reads both operands as the copies left them; rows that are not there are
+/* Two warpgroups: of 8 tiles each takes 4 for all rows, of 6 the first or the last 4, of 4 all for half of the rows. wgmma reads both operands as the copies left them; rows that are not there are
  * what lies behind the others, and so are their sums. Sums: [4 j + e] is row 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
 template <class T>
 struct rk_part {
     enum {
-        WIDE = T::TILES == 8, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::COLUMNS : T::COLUMNS / 2,
+        WIDE = T::TILES > 4, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::COLUMNS : T::COLUMNS / 2,
         BEHIND = T::SLICES == 1 /* chunks still multiplied while the next is waited for; few rows wait for memory alone, which shall have their room at once */
     };
     float d[ROWS / 2];
 
-    RP_INLINE int tile(int) { return WIDE ? threadIdx.x / 32 : threadIdx.x / 32 % 4; }
+    RP_INLINE int tile(int) { return WIDE ? threadIdx.x / 32 - threadIdx.x / 128 * (8 - T::TILES) : threadIdx.x / 32 % 4; }
     RP_INLINE int row() { return WIDE ? 0 : threadIdx.x / 128 * ROWS; }
+    RP_INLINE bool again() { return T::TILES == 6 && threadIdx.x / 32 - 4 < 2; } /* what another warp has, too */
     RP_INLINE_MEMBER const float *set(int) const { return d; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)
@@ -258,7 +261,7 @@ struct rk_part {
     /* Chunks [begin, end); n: those that the block has used. */
     RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end)
     {
-        const rp_u32 w = WIDE ? threadIdx.x / 128 * (4 * T::TILE_CHUNK) : 0, x = T::W_BYTES + row() * 16;
+        const rp_u32 w = WIDE ? threadIdx.x / 128 * ((T::TILES - 4) * T::TILE_CHUNK) : 0, x = T::W_BYTES + row() * 16;
         const bool first = threadIdx.x % 32 == 0;
         for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
@@ -294,14 +297,15 @@ struct rk_part {
 
 #else
 
-/* 8 warps, each 32 columns of the result for a half or a quarter of the rows. */
+/* 8 warps, each 32 columns of the result for a half or a quarter of the rows; of 6 tiles the last two do what the first do. */
 template <class T>
 struct rk_part {
-    enum { ACROSS = T::TILES / 2, SETS = 2, APART = 16, ROWS = T::COLUMNS / (8 / ACROSS) };
+    enum { ACROSS = T::TILES / 2, DOWN = 8 / ACROSS, SETS = 2, APART = 16, ROWS = T::COLUMNS / DOWN };
     float c[2][ROWS / 8][4];
 
     RP_INLINE int tile(int set) { return threadIdx.x / 32 % ACROSS * 2 + set; }
-    RP_INLINE int row() { return threadIdx.x / 32 / ACROSS * ROWS; }
+    RP_INLINE int row() { return threadIdx.x / 32 / ACROSS % DOWN * ROWS; }
+    RP_INLINE bool again() { return threadIdx.x / 32 >= ACROSS * DOWN; }
     RP_INLINE_MEMBER const float *set(int i) const { return c[i][0]; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)

@@ -391,9 +391,10 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
             const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
             static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
             float asked[results::N][P::ASKED];
-            r.start(arg, dim, asked);
+            if (!part.again()) r.start(arg, dim, asked);
             rk_sum_slices<T>(part, ring, full, empty, s.high, n);
-            r.run(arg, dim, part, asked);
+            if (T::ONE) rk_sync_workers(); /* the ring has been used */
+            if (!part.again()) r.run(arg, dim, part, asked);
             continue;
         }
         rk_results<P> r;
