@@ -1,6 +1,7 @@
 /* Scans and scatters as kernels in CUDA C, which instantiate the templates of axis.cu. A block takes a line of the axis, or each
  * of its threads one of its own where neighbours in memory are a warp at least. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lower/cuda.h"
@@ -175,16 +176,31 @@ static rp_status scan_kernel(lowerer *L, const ir_node *n, char *name, const cha
 
 /* --- the largest ------------------------------------------------------------------- */
 
-enum { TOP_THREADS = 1024, TOP_SPLIT = 8 }; /* RK_TOP_THREADS, RK_TOP_SPLIT */
+enum { TOP_SPLIT = 8 }; /* items of a row */
 
-static void put_top(lowerer *L, const char *name, ir_dim rows, ir_dim n) {
+/* The kernel for up to so many rows: blocks of a cluster, which takes a row, and how many fit on a multiprocessor; pieces that a thread has under way. */
+typedef struct top_class {
+    int64_t most;
+    uint32_t split, threads, per_sm, ahead;
+} top_class;
+
+/* 15 clusters of eight blocks that each want a multiprocessor run at once. More rows have blocks of which two find room on each, four of them a row. */
+static const top_class top_classes[] = {{15, TOP_SPLIT, 1024, 1, 4},
+                                        {INT64_MAX, TOP_SPLIT / 2, 512, 2, 8}};
+enum { N_TOPS = sizeof top_classes / sizeof *top_classes };
+
+static void put_top(lowerer *L, const char *name, const top_class *c, ir_dim rows, ir_dim n) {
     base_buf *b = &L->source;
     ir_dims *t = L->out->dims;
-    lower_cuda_head(L, name, TOP_THREADS, 0, "RK_CLUSTER(RK_TOP_SPLIT) ");
-    base_buf_puts(b, "    typedef rk_top<RK_BLOCKS(RK_TOP_SPLIT)> T;\n"
-                     "    __shared__ T::room r;\n"
-                     "    const int blocks = RK_BLOCKS(RK_TOP_SPLIT);\n"
-                     "    const long long rows = ");
+    char cluster[32];
+    (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(%u) ", c->split);
+    lower_cuda_head(L, name, c->threads, c->per_sm, cluster);
+    base_buf_printf(b,
+                    "    const int blocks = RK_BLOCKS(%u);\n"
+                    "    typedef rk_top<blocks, %u, %u> T;\n"
+                    "    __shared__ T::room r;\n"
+                    "    const long long rows = ",
+                    c->split, c->threads, c->ahead);
     ir_dim_print_c(t, rows, "dim", b);
     base_buf_puts(b, ", n = ");
     ir_dim_print_c(t, n, "dim", b);
@@ -196,33 +212,40 @@ static void put_top(lowerer *L, const char *name, ir_dim rows, ir_dim n) {
                      "(rp_i32 *)arg[2] + row);\n}\n");
 }
 
+/* The kernel of class c, as an alternative of the launch. */
+static rp_status add_top(lowerer *L, const ir_shape *x, const top_class *c, lower_launch *l) {
+    const size_t from = L->source.len;
+    char *name = base_arena_printf(L->arena, "%s_s%u", l->name, c->split);
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    l->alts[l->n_alts++] = (lower_alt){
+        .max = c->most, .symbol = name, .threads = c->threads, .per_block = TOP_SPLIT / c->split};
+    put_top(L, name, c, l->rows, extent(L, x, x->rank - 1u, x->rank));
+    (void)lower_add_kernel(L, name, from, (gen_matmul_uses){.top = true});
+    return base_buf_status(&L->source, L->err);
+}
+
 /* topk of one; args: x, values, indices. */
 static rp_status lower_top(lowerer *L, const ir_node *n, ir_ref r) {
     const ir_shape *x = &ir_node_at(L->g, n->in[0])->shape;
-    const ir_dim rows = extent(L, x, 0, x->rank - 1u);
     lower_ref args[3];
     RP_TRY(lower_operand_memory(L, n->in[0], &args[0]));
     RP_TRY(lower_result_memory(L, r, 0, &args[1]));
     RP_TRY(lower_result_memory(L, r, 1, &args[2]));
     memcpy(L->args, args, sizeof args);
     L->n_args = 3;
-    lower_launch *l = lower_add_launch(L);
-    const size_t from = L->source.len;
-    char *name = base_arena_printf(L->arena, "top_fused_topk_%u", L->out->n_kernels);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *l = (lower_launch){.name = name,
-                        .alts = {{.max = INT64_MAX, .symbol = name}},
-                        .n_alts = 1,
-                        .grain = 1,
-                        .threads = TOP_THREADS,
-                        .per_block = 1,
-                        .rows = rows,
-                        .items = ir_dim_mul_const(L->out->dims, rows, TOP_SPLIT)};
-    if (l->items == IR_DIM_BAD)
+    lower_launch made = {
+        .name = base_arena_printf(L->arena, "top_fused_topk_%u", L->out->n_kernels),
+        .grain = 1,
+        .threads = top_classes[0].threads,
+        .per_block = 1,
+        .rows = extent(L, x, 0, x->rank - 1u)};
+    if (!made.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    made.items = ir_dim_mul_const(L->out->dims, made.rows, TOP_SPLIT);
+    if (made.items == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "topk of more than 2^63 items");
-    put_top(L, name, rows, extent(L, x, x->rank - 1u, x->rank));
-    (void)lower_add_kernel(L, name, from, (gen_matmul_uses){.top = true});
-    RP_TRY(base_buf_status(&L->source, L->err));
+    for (uint32_t i = 0; i < N_TOPS; i++) RP_TRY(add_top(L, x, &top_classes[i], &made));
+    lower_launch *l = lower_add_launch(L);
+    *l = made;
     return lower_take_args(L, l);
 }
 

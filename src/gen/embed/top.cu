@@ -1,10 +1,7 @@
 /* The largest of each row of floats and where it is, as CUDA C: of equals the first, a NaN is largest, -0 equals 0 (topk of one).
  *
- * A cluster of blocks takes a row; each of its threads has every so many pieces, and the best of all is found by order of one
+ * A cluster of blocks takes a row; each of its threads has every so many pieces, AHEAD of which are on their way at once, and the best of all is found by order of one
  * number, the value's rank above the place from behind. Block 0 of the cluster reads what the others found. */
-#define RK_TOP_THREADS 1024
-#define RK_TOP_SPLIT 8 /* blocks of a cluster at most, and as many are launched */
-#define RK_TOP_AHEAD 4 /* pieces of a thread that are on their way at once */
 
 struct alignas(16) rk_top_piece {
     float one[4];
@@ -24,19 +21,20 @@ RP_INLINE long long rk_top_rank(int key, long long at)
 RP_INLINE long long rk_top_more(long long a, long long b) { return a > b ? a : b; }
 
 /* The best of this thread's elements of x[n], which come in ascending order; index and count are of the threads of the cluster. */
+template <int AHEAD>
 RP_INLINE long long rk_top_own(const float *x, long long n, int index, int count)
 {
     const rk_top_piece *pieces = (const rk_top_piece *)x;
     const rp_u32 whole = (rp_u64)x % sizeof(rk_top_piece) ? 0 : (rp_u32)(n / 4);
     int best = (int)0x80000000; /* less than the key of any number */
     rp_u32 place = 0xffffffffu;
-    for (rp_u32 first = index; first < whole; first += count * RK_TOP_AHEAD) {
-        rk_top_piece p[RK_TOP_AHEAD];
+    for (rp_u32 first = index; first < whole; first += count * AHEAD) {
+        rk_top_piece p[AHEAD];
 #pragma unroll
-        for (int i = 0; i < RK_TOP_AHEAD; i++)
+        for (int i = 0; i < AHEAD; i++)
             if (first + i * count < whole) p[i] = pieces[first + i * count];
 #pragma unroll
-        for (int i = 0; i < RK_TOP_AHEAD; i++)
+        for (int i = 0; i < AHEAD; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int key = rk_top_key(p[i].one[e]);
@@ -61,10 +59,10 @@ RP_INLINE long long rk_top_of_warp(long long best)
     return best;
 }
 
-template <int BLOCKS>
+template <int BLOCKS, int THREADS, int AHEAD>
 struct rk_top {
     struct room {
-        long long part[RK_TOP_THREADS / 32], all;
+        long long part[THREADS / 32], all;
     };
     RP_INLINE void meet()
     {
@@ -79,11 +77,11 @@ struct rk_top {
     RP_INLINE void run(room &r, const float *x, long long n, float *value, rp_i32 *place)
     {
         const int id = threadIdx.x, rank = BLOCKS > 1 ? rk_cluster_rank() : 0;
-        long long best = rk_top_of_warp(rk_top_own(x, n, rank * RK_TOP_THREADS + id, BLOCKS * RK_TOP_THREADS));
+        long long best = rk_top_of_warp(rk_top_own<AHEAD>(x, n, rank * THREADS + id, BLOCKS * THREADS));
         if (id % 32 == 0) r.part[id / 32] = best;
         __syncthreads();
         if (id < 32) {
-            best = rk_top_of_warp(r.part[id % (RK_TOP_THREADS / 32)]);
+            best = rk_top_of_warp(r.part[id % (THREADS / 32)]);
             if (id == 0) r.all = best;
         }
         meet();
