@@ -22,6 +22,17 @@ static void print_sizes(const json_t *sizes) {
     (void)printf(" tokens\n");
 }
 
+static void print_ranges(const json_t *ranges) {
+    size_t i;
+    json_t *r;
+    if (!json_array_size(ranges)) return;
+    (void)printf("code of its own for steps within");
+    json_array_foreach(ranges, i, r)(void)
+        printf("%s %.0f to %.0f (%.0f kernels)", i ? "," : "", tool_html_number(r, "first"),
+               tool_html_number(r, "last"), tool_html_number(r, "kernels"));
+    (void)printf(" tokens\n");
+}
+
 static void print_text(const json_t *o, const char *coverage, const json_t *times) {
     const json_t *p = json_object_get(o, "pieces");
     json_t *skip, *pass;
@@ -36,6 +47,7 @@ static void print_text(const json_t *o, const char *coverage, const json_t *time
                  (long long)json_integer_value(json_object_get(p, "compiled")),
                  (long long)json_integer_value(json_object_get(p, "distinct")));
     print_sizes(json_object_get(o, "compile_sizes"));
+    print_ranges(json_object_get(o, "compile_ranges"));
     json_array_foreach(json_object_get(o, "passes"), i, pass)(void)
         printf("pass %s matched %lld\n", json_string_value(json_object_get(pass, "name")),
                (long long)json_integer_value(json_object_get(pass, "matches")));

@@ -12,8 +12,9 @@ int tool_stages_open(tool_args *a, tool_stages *s) {
     s->config = NULL;
     (void)snprintf(s->folder, sizeof s->folder, "%s/reprise-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     rp_status st = rp_config_clone(a->config, &s->config, &err);
-    /* Stages are graphs as they were made: those of a size have it already. */
+    /* Stages are graphs as they were made: those of some sizes have them already. */
     if (st == RP_OK) st = rp_config_set_key(s->config, "compile_sizes", "[]", &err);
+    if (st == RP_OK) st = rp_config_set_key(s->config, "compile_ranges_endpoints", "[]", &err);
     if (st != RP_OK) return tool_fail(st, &err);
     if (!mkdtemp(s->folder)) {
         int rc = tool_error("cannot make a folder %s", s->folder);

@@ -23,7 +23,7 @@ typedef struct compile_options {
     cache_store *store;
     bool exact;                     /* lower_options.exact */
     bool built_in;                  /* lower_options.built_in */
-    int64_t tokens;                 /* the one size of a model's steps that it is for; 0: all */
+    int64_t first, last;            /* sizes of a model's steps that it is for; 0, 0: all */
     const char *key_fields;         /* configuration text that reaches a piece (config room) */
     uint32_t threads;               /* compiler runs at a time */
     bool passes;                    /* run the pass pipeline */

@@ -201,9 +201,18 @@ void compile_log_lowered(const split_piece *sp, const lower_piece *low, double m
                 sp->submod, ir_graph_count(sp->graph), low->n_launches, kernels, builtin, ms);
 }
 
+void compile_shape_text(int64_t first, int64_t last, char out[COMPILE_SHAPE]) {
+    if (!last)
+        (void)snprintf(out, COMPILE_SHAPE, "None");
+    else if (first == last)
+        (void)snprintf(out, COMPILE_SHAPE, "%" PRId64, last);
+    else
+        (void)snprintf(out, COMPILE_SHAPE, "(%" PRId64 ", %" PRId64 ")", first, last);
+}
+
 void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms) {
-    char shape[24] = "None";
-    if (opt->tokens) (void)snprintf(shape, sizeof shape, "%" PRId64, opt->tokens);
+    char shape[COMPILE_SHAPE];
+    compile_shape_text(opt->first, opt->last, shape);
     if (hit)
         base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: code of graph %u found in the cache",
                     sp->submod, sp->graph_index);
@@ -293,7 +302,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     lower_options lo = {.isa = d->opt->isa,
                         .exact = d->opt->exact,
                         .built_in = d->opt->built_in,
-                        .packed = d->opt->tokens > 0,
+                        .packed = d->opt->last > 0,
                         .passes = &o,
                         .sites = true,
                         .kir = &kir,

@@ -22,6 +22,9 @@ rp_status compile_dump_plan(const plan *p, const char *dir, rp_error *err) RP_MU
 void compile_log_step(const ir_graph *g, const compile_options *opt, bool done);
 /* Lines of the channel inductor, for compile_graph: a piece was lowered; its code was found or compiled. */
 void compile_log_lowered(const split_piece *sp, const lower_piece *low, double ms);
+/* Sizes of a step as log lines have them: None, 8, (1, 8). */
+enum { COMPILE_SHAPE = 48 };
+void compile_shape_text(int64_t first, int64_t last, char out[COMPILE_SHAPE]);
 void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms);
 
 #endif

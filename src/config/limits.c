@@ -142,15 +142,16 @@ out:
 }
 
 /* Who generates nothing has nothing to make for a size. enforce_eager has said so. */
-static rp_status drop_sizes(rp_compilation_config *cfg, rp_error *err) {
+static rp_status drop_sizes(rp_compilation_config *cfg, config_id id, config_ints *sizes,
+                            rp_error *err) {
     char shown[CONFIG_SHOWN];
-    config_sizes *sizes = &cfg->compile_sizes;
+    const config_field *f = &config_table[id];
     rp_status st = RP_OK;
-    char *text = config_value_text(&config_table[CONFIG_ID_compile_sizes], sizes);
-    if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of compile_sizes");
+    char *text = config_value_text(f, config_slot(cfg, (int)id));
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
     if (!cfg->enforce_eager)
-        st = config_overrule(cfg, true, "only backend=inductor has code for a size", err,
-                             "compile_sizes=%s", config_shown(text, shown));
+        st = config_overrule(cfg, true, "only backend=inductor has code for a size", err, "%s=%s",
+                             f->name, config_shown(text, shown));
     base_free(text);
     ints_take(sizes, &(config_ints){.set = true});
     return st;
@@ -168,7 +169,8 @@ static rp_status resolve_sizes(rp_compilation_config *cfg, rp_error *err) {
     config_ints all = {.set = true};
     rp_status st = RP_OK;
     if (!sizes->n && !sizes->word) return RP_OK;
-    if (strcmp(cfg->backend, "inductor") != 0) return drop_sizes(cfg, err);
+    if (strcmp(cfg->backend, "inductor") != 0)
+        return drop_sizes(cfg, CONFIG_ID_compile_sizes, sizes, err);
     if (sizes->word && !cfg->cudagraph_capture_sizes.n)
         RP_TRY(config_overrule(cfg, true, "no size is captured", err, "%s", word));
     RP_TRY_OUT(add_sizes(sizes, &all, err));
@@ -185,11 +187,28 @@ out:
     return st;
 }
 
+/* Ends of ranges, ascending, each once; a step has no more tokens than the last range may have. */
+static rp_status resolve_ranges(rp_compilation_config *cfg, rp_error *err) {
+    const long long most = (long long)cfg->max_num_batched_tokens.v;
+    config_ints *ends = &cfg->compile_ranges_endpoints;
+    if (!ends->n) return RP_OK;
+    if (strcmp(cfg->backend, "inductor") != 0)
+        return drop_sizes(cfg, CONFIG_ID_compile_ranges_endpoints, ends, err);
+    config_ints_sort(ends);
+    while (ends->n && ends->v[ends->n - 1] > most) {
+        RP_TRY(config_overrule(cfg, true, "a step holds no more than max_num_batched_tokens", err,
+                               "compile_ranges_endpoints: %lld", (long long)ends->v[ends->n - 1]));
+        ends->n--;
+    }
+    return RP_OK;
+}
+
 rp_status config_resolve_limits(rp_compilation_config *cfg, const rp_model_facts *facts,
                                 rp_error *err) {
     RP_TRY(resolve_batch(cfg, facts, err));
     RP_TRY(resolve_ladder(cfg, err));
     RP_TRY(resolve_sizes(cfg, err));
+    RP_TRY(resolve_ranges(cfg, err));
     rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
     if (cfg->cudagraph_copy_inputs && !rp_cudagraph_requires_piecewise_compilation(mode))
         return config_overrule(cfg, true, "only PIECEWISE graphs copy inputs", err,

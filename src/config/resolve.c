@@ -53,6 +53,7 @@ static rp_status apply_eager(rp_compilation_config *cfg, rp_error *err) {
         CONFIG_ID_cuda_graph_sizes,
         CONFIG_ID_max_cudagraph_capture_size,
         CONFIG_ID_compile_sizes,
+        CONFIG_ID_compile_ranges_endpoints,
     };
     if (!cfg->enforce_eager) return RP_OK;
     for (size_t i = 0; i < sizeof overridden / sizeof overridden[0]; i++) {

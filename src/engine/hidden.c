@@ -38,6 +38,7 @@ static rp_status settings(const rp_engine *e, rp_compilation_config **out, rp_er
     c->threads = e->n_threads;
     c->compile_sizes.n = 0;
     c->compile_sizes.word = false;
+    c->compile_ranges_endpoints.n = 0;
     c->cudagraph_mode = (config_oenum){true, RP_CUDAGRAPH_NONE};
     return c->device ? RP_OK : rp_fail(err, RP_NOMEM, "hidden states");
 }

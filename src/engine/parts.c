@@ -34,7 +34,7 @@ static void join(engine_part *p, const hal_launch *list, uint32_t n) {
 
 engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens) {
     for (uint32_t i = 0; i < ps->n_entries; i++)
-        if (ps->entries[i].tokens == tokens) return &ps->entries[i];
+        if (ps->entries[i].first <= tokens && tokens <= ps->entries[i].last) return &ps->entries[i];
     return NULL;
 }
 

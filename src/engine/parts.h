@@ -6,9 +6,9 @@
 #include "engine/args.h"
 #include "engine/program.h"
 
-/* Code of its own for steps of so many tokens. Its leaves are those of the model's program. */
+/* Code of its own for steps of so many tokens, first to last. Its leaves are those of the model's program. */
 typedef struct engine_entry {
-    int64_t tokens;
+    int64_t first, last;
     engine_program prog;
     uint64_t steps; /* that it served */
 } engine_entry;
@@ -35,7 +35,7 @@ typedef struct engine_parts {
     graph_state *state;
     engine_sizes max; /* tokens and rows change from step to step */
     engine_program model, head;
-    engine_entry *entries; /* (optional) ascending */
+    engine_entry *entries; /* (optional) those of engine_plans.sized */
     uint32_t n_entries;
     /* (optional) what a whole step has in front of the model and behind the head, the latter with an item more for each row; both or neither */
     const hal_launch *before, *after;
@@ -47,7 +47,7 @@ typedef struct engine_parts {
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;
 
-/* The entry for steps of so many tokens; NULL: the model's program serves them. */
+/* The first entry that serves steps of so many tokens, which is that of the very size where there is one; NULL: the model's program does. */
 engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens);
 /* After all programs are open and every leaf of model and head is set. */
 rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;

@@ -90,10 +90,11 @@ static rp_status add_compiler(const engine_plans_options *o, cache_key *k, rp_er
 }
 
 /* Products have numbers for sizes only where the step has one. */
-static rp_status add_tokens(const engine_plans_options *o, cache_key *k, rp_error *err) {
-    char text[24];
-    (void)snprintf(text, sizeof text, "%" PRId64, o->tokens);
+static rp_status add_sizes(const engine_plans_options *o, cache_key *k, rp_error *err) {
+    char text[COMPILE_SHAPE];
+    compile_shape_text(o->first, o->last, text);
     RP_TRY(cache_key_add(k, "compile_size", text, err));
+    if (o->first < o->last) return RP_OK;
     return cache_key_add(k, "built_in_products", o->config->built_in_products ? "true" : "false",
                          err);
 }
@@ -115,7 +116,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
-    if (o->tokens) RP_TRY_OUT(add_tokens(o, k, err));
+    if (o->last) RP_TRY_OUT(add_sizes(o, k, err));
     RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));
     RP_TRY_OUT(cache_key_add(k, "target.machine", is_cuda(o) ? "gpu" : machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", is_cuda(o) ? o->arch : gen_isa_name(o->isa), err));
@@ -165,7 +166,7 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
     size_t size = 0;
     rp_error err = {0};
     rp_status st = cache_get(o->store, CACHE_PLAN, key, &data, &size, &err);
-    if (st == RP_OK) st = parse_pair(data, size, !o->tokens, out, &err);
+    if (st == RP_OK) st = parse_pair(data, size, !o->last, out, &err);
     if (st == RP_OK) st = check_code(o->store, out->model, &err);
     if (st == RP_OK) st = check_code(o->store, out->head, &err);
     base_free(data);
@@ -191,9 +192,9 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
 static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head,
                             rp_error *err) {
     model_graph_options g = {engine_plans_numerics(o->config), o->config->max_num_batched_tokens.v,
-                             o->config->max_num_seqs.v, o->tokens};
+                             o->config->max_num_seqs.v, o->first, o->last};
     RP_TRY(model_llama_graph(o->source, &g, model, err));
-    return o->tokens ? RP_OK : model_llama_head(o->source, &g, head, err);
+    return o->last ? RP_OK : model_llama_head(o->source, &g, head, err);
 }
 
 /* Dumps and log lines of a graph come before it is compiled, and both graphs are compiled together. The head may be missing. */
@@ -267,7 +268,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .store = o->store,
                          .exact = is_exact(o),
                          .built_in = built_in,
-                         .tokens = o->tokens,
+                         .first = o->first,
+                         .last = o->last,
                          .key_fields = fields,
                          .threads = o->threads,
                          .passes = !eager,
@@ -396,11 +398,9 @@ static rp_status make_and_tell(engine_recompile *r, const char *dump, char **tex
 
 static rp_status log_loaded(const engine_plans_options *o, const engine_plans *p, double ms,
                             rp_error *err) {
-    char shape[24] = "None";
-    if (o->tokens)
-        (void)snprintf(shape, sizeof shape, "%" PRId64, o->tokens);
-    else
-        engine_recompile_log_none();
+    char shape[COMPILE_SHAPE];
+    compile_shape_text(o->first, o->last, shape);
+    if (!o->last) engine_recompile_log_none();
     base_log_ch(RP_LOG_CH_CACHE, false,
                 "Directly load the compiled graph(s) for shape %s from the cache, took %.3f s",
                 shape, ms / 1e3);
@@ -445,8 +445,8 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
     RP_TRY_OUT(find_or_wait(o, k, p, &lock, &found, err));
     if (!found) {
-        if (!o->tokens)
-            engine_recompile_find(&why, k); /* that of a size is one more, not another */
+        if (!o->last)
+            engine_recompile_find(&why, k); /* that of some sizes is one more, not another */
     } else if (!dump) {
         st = log_loaded(o, p, (double)(base_now_ns() - t0) / 1e6, err);
         goto out;
@@ -489,75 +489,6 @@ out:
     if (p.no_compiler) (void)snprintf(out->missing, sizeof out->missing, "%s", p.missing);
     engine_plans_done(&p);
     cache_key_free(k);
-    return st;
-}
-
-/* --- sizes with code of their own ------------------------------------------------------- */
-
-static bool same_names(const plan_leaf *a, uint32_t n_a, const plan_leaf *b, uint32_t n_b) {
-    bool same = n_a == n_b;
-    for (uint32_t i = 0; same && i < n_a; i++) same = strcmp(a[i].name, b[i].name) == 0;
-    return same;
-}
-
-/* Whether steps of `own` can run in the place of those of `all`: with its leaves and packed weights, in as many pieces. */
-static bool is_alike(const plan *all, const plan *own, rp_error *err) {
-    bool alike = same_names(all->inputs, all->n_inputs, own->inputs, own->n_inputs) &&
-                 same_names(all->outputs, all->n_outputs, own->outputs, own->n_outputs) &&
-                 same_names(all->params, all->n_params, own->params, own->n_params) &&
-                 same_names(all->states, all->n_states, own->states, own->n_states) &&
-                 all->n_pieces == own->n_pieces;
-    for (uint32_t i = 0; alike && i < own->n_params; i++)
-        alike = plan_reads_param(all, i) || !plan_reads_param(own, i);
-    for (uint32_t i = 0; alike && i < own->n_pieces; i++)
-        alike = all->pieces[i].splitting == own->pieces[i].splitting;
-    return alike && engine_weights_alike(all, own, err);
-}
-
-enum { WHY = 440 }; /* engine_plans.missing, and what is behind it */
-
-/* Into the next of p->sized; else the reason is in `why`, and the code of all sizes serves this one as well. */
-static rp_status load_size(const engine_plans_options *o, engine_plans *p, char why[WHY],
-                           rp_error *err) {
-    engine_plans *own = &p->sized[p->n_sized];
-    rp_error failed = {0};
-    *why = 0;
-    *own = (engine_plans){0};
-    const rp_status st = engine_plans_load(o, own, err);
-    if (own->no_compiler) { /* and no error (find_compiler) */
-        (void)snprintf(why, WHY, "%s and nothing cached for it", own->missing);
-        return RP_OK;
-    }
-    RP_TRY(st);
-    own->tokens = o->tokens;
-    if (is_alike(p->model, own->model, &failed)) {
-        p->n_sized++;
-        return RP_OK;
-    }
-    engine_plans_done(own);
-    (void)snprintf(why, WHY, "its plan has other pieces or weights than that of all sizes");
-    return failed.code == RP_OK ? RP_OK : rp_fail(err, failed.code, "%s", failed.text);
-}
-
-rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p, rp_error *err) {
-    const config_sizes *sizes = &o->config->compile_sizes;
-    engine_plans_options own = *o;
-    rp_status st = RP_OK;
-    if (!sizes->n) return RP_OK;
-    p->sized = base_alloc_array(sizes->n, sizeof *p->sized);
-    if (!p->sized) return rp_fail(err, RP_NOMEM, "%zu step sizes", sizes->n);
-    RP_TRY(rp_config_clone(o->config, &own.config, err));
-    if (strcmp(o->config->device, "null") != 0) /* that has nothing to measure */
-        RP_TRY_OUT(config_autotune_all(own.config, err));
-    for (size_t i = 0; i < sizes->n; i++) {
-        char why[WHY];
-        own.tokens = sizes->v[i];
-        RP_TRY_OUT(load_size(&own, p, why, err));
-        if (*why)
-            RP_TRY_OUT(config_note_add(o->config, why, err, "compile_sizes: %" PRId64, own.tokens));
-    }
-out:
-    rp_config_free(own.config);
     return st;
 }
 

@@ -47,7 +47,8 @@ static rp_status open_entries(engine_runner *r, const engine_plans *p, rp_error 
         engine_entry *e = &ps->entries[ps->n_entries];
         const plan *own = p->sized[ps->n_entries].model;
         const bool fits = own->arena_size <= widest->p->arena_size;
-        e->tokens = p->sized[ps->n_entries].tokens;
+        e->first = p->sized[ps->n_entries].first;
+        e->last = p->sized[ps->n_entries].last;
         RP_TRY(open_program(r, &e->prog, own, fits ? plan_exec_arena(widest->x) : NULL, err));
         if (!fits) widest = &e->prog;
     }
@@ -387,9 +388,8 @@ const plan *engine_runner_plan(const engine_runner *r) {
     return e ? e->prog.p : r->parts.model.p;
 }
 
-uint64_t engine_runner_steps_of(const engine_runner *r, int64_t tokens) {
-    const engine_entry *e = engine_parts_entry(&r->parts, tokens);
-    return e ? e->steps : 0;
+uint64_t engine_runner_steps_of(const engine_runner *r, uint32_t i) {
+    return r->parts.entries[i].steps;
 }
 
 const rp_dispatch *engine_runner_last(const engine_runner *r) {

@@ -85,8 +85,8 @@ const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);
 uint32_t engine_runner_max_blocks(const engine_runner *r); /* of one sequence */
 /* The model's plan by which the last step ran. */
 const plan *engine_runner_plan(const engine_runner *r);
-/* Steps that the code for exactly so many tokens served. */
-uint64_t engine_runner_steps_of(const engine_runner *r, int64_t tokens);
+/* Steps that the i-th of engine_plans.sized served. */
+uint64_t engine_runner_steps_of(const engine_runner *r, uint32_t i);
 /* The record of the last step. */
 const rp_dispatch *engine_runner_last(const engine_runner *r);
 

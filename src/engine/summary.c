@@ -152,17 +152,22 @@ static plan_totals totals(const engine_plans *p) {
     return t;
 }
 
-/* Step sizes with code of their own. */
-static json_t *array_sizes(const rp_engine *e) {
+/* Step sizes with code of their own: those of compile_sizes, or the ranges. */
+static json_t *array_sizes(const rp_engine *e, bool ranges) {
     json_t *a = json_array();
     for (uint32_t i = 0; i < e->plans.n_sized; i++) {
         const engine_plans *p = &e->plans.sized[i];
         const plan_totals t = totals(p);
-        const uint64_t steps = engine_runner_steps_of(e->runner, p->tokens);
-        json_array_append_new(
-            a, json_pack("{s:I,s:I,s:i,s:i,s:b,s:f}", "tokens", (json_int_t)p->tokens, "steps",
-                         (json_int_t)steps, "kernels", (int)t.kernels, "compiles", (int)t.compiles,
-                         "from_cache", p->from_cache, "compile_ms", p->compile_ms));
+        if (p->is_range != ranges) continue;
+        json_t *o = ranges ? json_pack("{s:I,s:I}", "first", (json_int_t)p->first, "last",
+                                       (json_int_t)p->last)
+                           : json_pack("{s:I}", "tokens", (json_int_t)p->last);
+        set(o, "steps", json_integer((json_int_t)engine_runner_steps_of(e->runner, i)));
+        set(o, "kernels", json_integer(t.kernels));
+        set(o, "compiles", json_integer(t.compiles));
+        set(o, "from_cache", json_boolean(p->from_cache));
+        set(o, "compile_ms", json_real(p->compile_ms));
+        json_array_append_new(a, o);
     }
     return a;
 }
@@ -182,7 +187,8 @@ static void add_counts(json_t *o, const rp_engine *e) {
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
     set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));
     set(o, "kernels", json_integer((json_int_t)all.kernels));
-    set(o, "compile_sizes", array_sizes(e));
+    set(o, "compile_sizes", array_sizes(e, false));
+    set(o, "compile_ranges", array_sizes(e, true));
     set(o, "captures", json_integer((json_int_t)s->captures));
     set(o, "replays", json_integer((json_int_t)s->replays));
     set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));

@@ -5,6 +5,7 @@
 #include "model/llama.h"
 
 #include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,7 +110,11 @@ static rp_status begin(llama *m, const model_source *src, const model_graph_opti
     if (!m->g) return rp_fail(err, RP_NOMEM, "graph %s", name);
     rp_graph_set_numerics(m->g, opt->numerics);
     m->kv = model_kv_dtype(src, opt->numerics);
-    m->T = opt->tokens ? rp_dim_const(opt->tokens) : rp_symbol(m->g, "T", 1, opt->max_tokens);
+    if (opt->last && opt->first == opt->last)
+        m->T = rp_dim_const(opt->last);
+    else
+        m->T = rp_symbol(m->g, "T", opt->last ? opt->first : 1,
+                         opt->last ? opt->last : opt->max_tokens);
     return RP_OK;
 }
 
@@ -142,8 +147,11 @@ static rp_tensor inputs(llama *m, const model_graph_options *opt) {
 rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out,
                             rp_error *err) {
     llama m;
-    char name[32] = "model";
-    if (opt->tokens) (void)snprintf(name, sizeof name, "model_%lld", (long long)opt->tokens);
+    char name[64] = "model";
+    if (opt->last && opt->first == opt->last)
+        (void)snprintf(name, sizeof name, "model_%" PRId64, opt->last);
+    else if (opt->last)
+        (void)snprintf(name, sizeof name, "model_%" PRId64 "_%" PRId64, opt->first, opt->last);
     RP_TRY(begin(&m, src, opt, name, err));
     const uint32_t last = m.hp->n_layer - 1;
     rp_tensor results[MODEL_N_RESULTS], x = embed(&m, inputs(&m, opt));

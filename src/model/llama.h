@@ -22,9 +22,9 @@ enum model_head_output { MODEL_HEAD_LOGITS, MODEL_HEAD_BEST, MODEL_HEAD_ID, MODE
 
 typedef struct model_graph_options {
     rp_numerics numerics;
-    int64_t max_tokens; /* largest T and R */
-    int64_t max_seqs;   /* largest S */
-    int64_t tokens;     /* model: the only T; 0: any up to max_tokens */
+    int64_t max_tokens;  /* largest T and R */
+    int64_t max_seqs;    /* largest S */
+    int64_t first, last; /* model: T is one of these; 0, 0: any up to max_tokens */
 } model_graph_options;
 
 /* Owned by the caller (rp_graph_free). */

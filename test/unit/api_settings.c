@@ -200,6 +200,12 @@ static void no_graph_is_captured_and_that_is_said(void **state) {
     assert_int_equal(rp_compile(g, cfg, &c, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "compile_sizes is not supported for a graph"));
     rp_config_free(cfg);
+    cfg = rp_config_new();
+    err = (rp_error){0};
+    CHECK_OK(rp_config_set(cfg, "compile_ranges_endpoints=8", &err), &err);
+    assert_int_equal(rp_compile(g, cfg, &c, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "compile_ranges_endpoints is not supported for a graph or a"));
+    rp_config_free(cfg);
     rp_graph_free(g);
 }
 

@@ -527,6 +527,31 @@ static void sizes_with_code_of_their_own(void **state) {
             "compile_sizes: 600 exceeds max_num_batched_tokens=512; drop it or raise the limit");
 }
 
+static void ranges_end_within_a_step(void **state) {
+    static const struct {
+        const char *json, *ends, *what, *reason;
+    } cases[] = {
+        {"{\"level\":3,\"compile_ranges_endpoints\":[64,8,64]}", "[8,64]", NULL, NULL},
+        {"{\"level\":2,\"compile_ranges_split_points\":[512]}", "[512]", NULL, NULL},
+        {"{\"level\":3,\"compile_ranges_endpoints\":[8,8192]}", "[8]",
+         "compile_ranges_endpoints: 8192", "a step holds no more than max_num_batched_tokens"},
+        {"{\"level\":1,\"compile_ranges_endpoints\":[8]}", "[]", "compile_ranges_endpoints=[8]",
+         "only backend=inductor has code for a size"},
+        {"{\"enforce_eager\":true,\"compile_ranges_endpoints\":[8]}", "[]",
+         "compile_ranges_endpoints=[8]", "enforce_eager overrides it"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_compilation_config *cfg = ok(cases[i].json);
+        is(cfg, "compile_ranges_endpoints", cases[i].ends);
+        if (cases[i].what)
+            notes_are(cfg, cases[i].what, cases[i].reason, NULL);
+        else
+            notes_are(cfg, NULL);
+        rp_config_free(cfg);
+    }
+}
+
 static void passes_follow_the_level(void **state) {
     (void)state;
     rp_compilation_config *cfg = ok("{\"level\":3,\"pass_config\":{\"fuse_act_quant\":false}}");
@@ -667,6 +692,7 @@ int main(void) {
         TEST(a_largest_size_may_be_all_of_a_step),
         TEST(ladders_become_lists),
         TEST(sizes_with_code_of_their_own),
+        TEST(ranges_end_within_a_step),
         TEST(passes_follow_the_level),
         TEST(require_graph_refuses_downgrades),
         TEST(only_pieces_copy_inputs),

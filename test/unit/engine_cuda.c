@@ -61,29 +61,42 @@ static void copied_inputs_reach_the_pieces(void **state) {
     gpu_check_tokens("synthetic:tiny", "cudagraph_copy_inputs=true", false, true);
 }
 
-/* Code for 1 and for 8 tokens gives what the code for all gives. */
+/* Code for 1 and for 8 tokens, and for ranges, gives what the code for all gives. */
 static void sizes_of_their_own_give_the_bits_of_all(void **state) {
     static const char *const models[] = {"synthetic:tiny", "synthetic:tiny,dtype=bf16"};
+    static const char *const own[] = {NULL, "compile_sizes=1,8", "compile_ranges_endpoints=1,8"};
     (void)state;
     NEEDS_GPU();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        const char
-            *all[] = {"device=cuda:0", "max_num_seqs=4", "max_model_len=32", NULL, NULL, NULL},
-            *const own[] = {"compile_sizes=1,8", "inductor_compile_config={\"max_autotune\":false,"
-                                                 "\"coordinate_descent_tuning\":false}"};
         rp_request_options o = plain_request(6);
-        double logprobs[2][6];
+        double logprobs[sizeof own / sizeof *own][6];
         o.logprobs = true;
-        for (int k = 0; k < 2; k++) {
-            for (int j = 0; k && j < 2; j++) all[3 + j] = own[j];
-            rp_engine *e = engine_must(models[i], all);
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+            rp_engine *e = engine_must(
+                models[i], (const char *[]){"device=cuda:0", "max_num_seqs=4", "max_model_len=32",
+                                            "inductor_compile_config={\"max_autotune\":false,"
+                                            "\"coordinate_descent_tuning\":false}",
+                                            own[k], NULL});
             const uint64_t id = must_submit(e, &o);
             must_run(e, -1);
             memcpy(logprobs[k], must_result(e, id).logprobs, sizeof logprobs[k]);
             rp_engine_close(e);
+            assert_memory_equal(logprobs[0], logprobs[k], sizeof logprobs[0]);
         }
-        assert_memory_equal(logprobs[0], logprobs[1], sizeof logprobs[0]);
     }
+}
+
+/* What multiplies many rows is not made for a range of few. */
+static void a_range_has_no_code_for_others(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    rp_engine *e =
+        engine_must("synthetic:tiny,dtype=bf16",
+                    (const char *[]){"device=cuda:0", "max_num_seqs=4", "max_model_len=32",
+                                     "cudagraph_mode=NONE", "compile_ranges_endpoints=8", NULL});
+    assert_int_equal(e->plans.n_sized, 2);
+    assert_true(e->plans.sized[0].model->n_functions < e->plans.model->n_functions);
+    rp_engine_close(e);
 }
 
 /* Bytes that a step of three requests copies, the second of them as o has it, in each of four steps behind the prompts. */
@@ -343,6 +356,7 @@ int main(void) {
         cmocka_unit_test(a_crowd_gives_the_tokens_of_the_cpu),
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(sizes_of_their_own_give_the_bits_of_all),
+        cmocka_unit_test(a_range_has_no_code_for_others),
         cmocka_unit_test(logits_stay_on_the_device_unless_asked_for),
         cmocka_unit_test(a_step_is_one_launch),
         cmocka_unit_test(pieces_of_a_prefill_are_one_graph),

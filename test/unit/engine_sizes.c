@@ -1,4 +1,5 @@
-/* compile_sizes: steps of those token counts run by code that was made for the number, and give the bits that all others give. */
+/* compile_sizes, compile_ranges_endpoints: steps of those token counts run by code that was made for the number or the range, and give the
+ * bits that all others give. */
 #include "support/check.h"
 
 #include <jansson.h>
@@ -44,15 +45,23 @@ static void write_all(rp_engine *e, written *out) {
     }
 }
 
-static json_t *sizes_of(const rp_engine *e) {
+static json_t *listed(const rp_engine *e, const char *key) {
     char *text = NULL;
     rp_error err = {0};
     CHECK_OK(rp_engine_summary(e, &text, &err), &err);
-    json_t *o = json_loads(text, 0, NULL), *a = json_incref(json_object_get(o, "compile_sizes"));
+    json_t *o = json_loads(text, 0, NULL), *a = json_incref(json_object_get(o, key));
     rp_engine_text_free(text);
     json_decref(o);
     assert_non_null(a);
     return a;
+}
+
+static json_t *sizes_of(const rp_engine *e) {
+    return listed(e, "compile_sizes");
+}
+
+static json_t *ranges_of(const rp_engine *e) {
+    return listed(e, "compile_ranges");
 }
 
 static long long of_size(const json_t *a, size_t i, const char *key) {
@@ -112,6 +121,47 @@ static void steps_of_a_size_have_the_bits_of_all(void **state) {
     }
 }
 
+/* Steps of 1, 2, 3 and 5 tokens; graphs are of 1, 2, 4, 8 and 16. A size of its own is served by that, not by its range. */
+static void steps_of_a_range_have_the_bits_of_all(void **state) {
+    static const int first[] = {1, 2, 5}, last[] = {1, 4, 16}, steps[] = {3, 4, 3};
+    static const char *const how[][4] = {
+        {"synthetic:tiny", "level=3", "cudagraph_mode=NONE", "threads=1"},
+        {"synthetic:tiny", "level=3", "cudagraph_mode=PIECEWISE", "threads=2"},
+        {"synthetic:tiny", "level=2", "cudagraph_mode=FULL", "threads=1"},
+        {"synthetic:tiny,dtype=bf16", "level=3", "cudagraph_mode=FULL_AND_PIECEWISE",
+         "isa=portable"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        written want, is;
+        rp_engine *e =
+            engine_must(how[i][0], (const char *[]){SMALL, how[i][1], how[i][2], how[i][3], NULL});
+        write_all(e, &want);
+        rp_engine_close(e);
+        for (int with = 0; with < 2; with++) {
+            const char *sizes = with ? "compile_sizes=2" : "compile_sizes=[]";
+            e = engine_must(how[i][0],
+                            (const char *[]){SMALL, how[i][1], how[i][2], how[i][3], UNTUNED,
+                                             "compile_ranges_endpoints=4,1", sizes, NULL});
+            write_all(e, &is);
+            if (memcmp(&want, &is, sizeof is) != 0) fail_msg("case %zu: other bits", i);
+            json_t *a = ranges_of(e), *b = sizes_of(e);
+            assert_int_equal(json_array_size(a), 3);
+            assert_int_equal(json_array_size(b), with);
+            for (size_t k = 0; k < 3; k++) {
+                const int own = with && k == 1 ? 3 : 0; /* steps of 2 tokens */
+                assert_int_equal(of_size(a, k, "first"), first[k]);
+                assert_int_equal(of_size(a, k, "last"), last[k]);
+                assert_int_equal(of_size(a, k, "steps"), steps[k] - own);
+            }
+            if (with) assert_int_equal(of_size(b, 0, "steps"), 3);
+            json_decref(a);
+            json_decref(b);
+            rp_engine_close(e);
+        }
+    }
+}
+
 /* Plans of sizes come from the cache like others, each under its own key. */
 static void a_warm_start_compiles_none(void **state) {
     char cache[600];
@@ -137,6 +187,32 @@ static void a_warm_start_compiles_none(void **state) {
                          engine_count(e, "memory.kv") + engine_count(e, "memory.arena") +
                              engine_count(e, "memory.constants") +
                              engine_count(e, "memory.inputs") + engine_count(e, "memory.logits"));
+        rp_engine_close(e);
+    }
+}
+
+/* A range is found again under its ends, whatever other ranges there are. */
+static void ranges_are_found_by_their_ends(void **state) {
+    char cache[600];
+    (void)state;
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", tree_new("ranges"));
+    static const struct {
+        const char *ends;
+        long long traces, ranges;
+    } starts[] = {{"[]", 2, 0},   {"[4]", 2, 2},    {"[1,4]", 2, 3}, {"[1,4]", 0, 3},
+                  {"[16]", 1, 1}, {"[4,16]", 0, 2}, {"[1]", 1, 2}};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        char ends[64];
+        (void)snprintf(ends, sizeof ends, "compile_ranges_endpoints=%s", starts[i].ends);
+        rp_engine *e = engine_must(
+            "synthetic:tiny,layers=1",
+            (const char *[]){cache, SMALL, "level=3", "cudagraph_mode=NONE", ends, NULL});
+        if (engine_count(e, "traces") != starts[i].traces)
+            fail_msg("%s: %lld traces", starts[i].ends, (long long)engine_count(e, "traces"));
+        assert_int_equal(engine_count(e, "recompiles"), 0);
+        json_t *a = ranges_of(e);
+        assert_int_equal(json_array_size(a), starts[i].ranges);
+        json_decref(a);
         rp_engine_close(e);
     }
 }
@@ -258,11 +334,13 @@ int main(void) {
         cmocka_unit_test(
             they_are_measured), /* first: readings are counted from the start of the process */
         cmocka_unit_test(a_warm_start_compiles_none),
+        cmocka_unit_test(ranges_are_found_by_their_ends),
         cmocka_unit_test(without_a_compiler_the_others_stay),
         cmocka_unit_test(built_in_products_are_in_their_key),
         cmocka_unit_test(sizes_share_their_memory),
         cmocka_unit_test(a_profile_is_of_the_plan_that_runs),
         cmocka_unit_test(steps_of_a_size_have_the_bits_of_all),
+        cmocka_unit_test(steps_of_a_range_have_the_bits_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static void mark_ops(const char *spec, rp_numerics numerics, bool *seen) {
     rp_error err = {0};
     model_source *source = NULL;
     rp_graph *g = NULL;
-    const model_graph_options o = {numerics, 8, 8, 0};
+    const model_graph_options o = {numerics, 8, 8, 0, 0};
     CHECK_OK(model_source_open_synthetic(spec, &source, &err), &err);
     CHECK_OK(model_llama_graph(source, &o, &g, &err), &err);
     const ir_graph *ir = trace_graph_ir(g);
@@ -42,7 +42,7 @@ static bool reads(make_graph *make, const char *spec, const char *param) {
     rp_error err = {0};
     model_source *source = NULL;
     rp_graph *g = NULL;
-    const model_graph_options o = {RP_NUMERICS_DEFAULT, 8, 8, 0};
+    const model_graph_options o = {RP_NUMERICS_DEFAULT, 8, 8, 0, 0};
     bool found = false;
     CHECK_OK(model_source_open_synthetic(spec, &source, &err), &err);
     CHECK_OK(make(source, &o, &g, &err), &err);
