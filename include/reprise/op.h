@@ -111,6 +111,10 @@ typedef struct rp_op_desc {
     const char *c_source, *cuda_source;
     uint32_t
         threads; /* of a block, at most 1024; 0: 256. Each has an item of its own, or all have one row, or all of it */
+    /* (optional) In the place of cuda_source: a module in PTX, which the GPU's driver compiles when it is loaded, and the name of its entry. Parameters of 8
+     * bytes each: the address of each argument, then the sizes of each in the same order, then the attributes by name (.s64 or .f64, no
+     * other kinds), then the number of items. Every thread executes griddepcontrol.wait before it touches memory (docs/howto-op.md). */
+    const char *ptx, *ptx_entry;
 } rp_op_desc;
 
 /* Copies desc. RP_INVALID when the name has no namespace or is taken. Thread-safe. */

@@ -99,7 +99,7 @@ static const rp_compiler *compiler_of(const rp_compilation_config *cfg, bool gpu
 }
 
 static bool runs_source(const rp_compiler *by, const rp_op_desc *d) {
-    return by == &compile_cuda ? d->cuda_source != NULL : by == &compile_inductor && d->c_source;
+    return by == &compile_cuda ? ir_custom_on_gpu(d) : by == &compile_inductor && d->c_source;
 }
 
 /* What only the host runs cannot be kept for a GPU. */
@@ -320,7 +320,7 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         const rp_op_desc *d = ir_custom_of(n);
-        if (n->op == IR_custom && (!d || !d->cuda_source))
+        if (n->op == IR_custom && (!d || !ir_custom_on_gpu(d)))
             return rp_fail(err, RP_UNSUPPORTED,
                            "graph @%s calls custom op %s, which runs on the host; use device=cpu",
                            ir_graph_name(g), ir_attr_get(n, IR_ATTR_NAME)->u.s);

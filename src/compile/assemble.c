@@ -337,6 +337,22 @@ static rp_status custom_operands(assembler *a, const ir_dims *dims, const lower_
     return RP_OK;
 }
 
+/* What a function gets in place of the symbols. */
+static rp_status add_numbers(assembler *a, const ir_dims *dims, const lower_launch *from,
+                             plan_launch *to) {
+    if (!from->sizes) return RP_OK;
+    to->dim_map = PLAN_NUMBERS;
+    to->n_numbers = from->n_sizes + from->n_words;
+    to->numbers = base_arena_array(a->p->arena, to->n_numbers + 1u, sizeof *to->numbers);
+    if (!to->numbers) return rp_fail(a->err, RP_NOMEM, "plan launch");
+    for (uint32_t i = 0; i < from->n_sizes; i++)
+        RP_TRY(size_of(a, dims, from->sizes[i], &to->numbers[i]));
+    for (uint32_t i = 0; i < from->n_words; i++)
+        to->numbers[from->n_sizes + i] =
+            (plan_size){.n = 1, .op = {IR_DIM_CODE_CONST}, .k = {from->words[i]}};
+    return RP_OK;
+}
+
 /* The launch's own work, and memory for the values of whichever of its plans runs. */
 static rp_status add_control(assembler *a, const distinct_tables *t, const lower_piece *l,
                              uint32_t i, plan_launch *to) {
@@ -400,6 +416,7 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
                            from->name, k, sp->submod);
         use_value(p, to->args[k], p->n_launches);
     }
+    RP_TRY(add_numbers(a, l->dims, from, to));
     if (from->custom) RP_TRY(custom_operands(a, l->dims, from, to));
     if (from->control) RP_TRY(add_control(a, t, l, i, to));
     p->n_launches++;

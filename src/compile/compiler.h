@@ -24,7 +24,8 @@ typedef struct compile_host {
 /* Kernels that are compiled at once (units.h), or a piece that has none. */
 typedef struct compile_unit {
     const split_piece *piece; /* whose kernels these are */
-    const char *source;       /* C text */
+    const char *source;       /* C text, or */
+    bool ptx;                 /* a module in PTX, which the driver compiles when it is loaded */
     uint32_t n_functions;     /* generated ones; 0: launches of library code only */
     base_hash128
         key; /* of the compiler's factors and the source; without functions, of those, (range, piece, backend)

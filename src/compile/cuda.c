@@ -29,8 +29,12 @@ static rp_status compile(const compile_host *h, const compile_unit *u, compile_c
     char hex[33];
     if (u->n_functions == 0) return RP_OK;
     base_hash_hex(u->key, hex);
-    RP_TRY(compile_nvrtc_run(h->nvrtc, u->source, u->key, h->store, err));
-    *out = (compile_code){true, u->key, compile_nvrtc_bits(h->nvrtc->arch), true};
+    if (u->ptx)
+        RP_TRY(
+            compile_nvrtc_keep(h->nvrtc, u->source, strlen(u->source) + 1, u->key, h->store, err));
+    else
+        RP_TRY(compile_nvrtc_run(h->nvrtc, u->source, u->key, h->store, err));
+    *out = (compile_code){true, u->key, compile_nvrtc_bits(h->nvrtc->arch), !u->ptx};
     *handle = base_strdup(hex);
     return *handle ? RP_OK : rp_fail(err, RP_NOMEM, "handle");
 }

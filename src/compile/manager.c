@@ -198,14 +198,15 @@ static rp_status make_jobs(compile_manager *m, rp_error *err) {
         const compile_source *s = &m->units.units[i];
         job *j = &m->jobs[m->n_jobs++];
         j->entry = s->piece;
-        j->u = (compile_unit){m->entries[s->piece].piece, s->text, s->n_kernels, {0}};
+        j->u = (compile_unit){m->entries[s->piece].piece, s->text, s->ptx, s->n_kernels, {0}};
         RP_TRY(unit_key(m, j, err));
         m->entries[s->piece].kernels += s->n_kernels;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         const compile_entry *e = &m->entries[i];
         if (e->lowered.n_kernels) continue;
-        m->jobs[m->n_jobs++] = (job){.u = {e->piece, e->lowered.source, 0, e->key}, .entry = i};
+        m->jobs[m->n_jobs++] =
+            (job){.u = {e->piece, e->lowered.source, false, 0, e->key}, .entry = i};
     }
     return RP_OK;
 }

@@ -40,8 +40,8 @@ uint32_t compile_nvrtc_bits(const char *arch) {
     return UINT32_C(1) << 31 | n;
 }
 
-static rp_status keep(const compile_nvrtc *n, const char *cubin, size_t size, base_hash128 key,
-                      cache_store *store, rp_error *err) {
+rp_status compile_nvrtc_keep(const compile_nvrtc *n, const char *code, size_t size,
+                             base_hash128 key, cache_store *store, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], *at = NULL;
     base_buf path;
@@ -49,7 +49,7 @@ static rp_status keep(const compile_nvrtc *n, const char *cubin, size_t size, ba
     base_buf_init(&path, 0);
     base_buf_printf(&path, "%s/%s.cubin", n->scratch, hex);
     RP_TRY_OUT(base_buf_status(&path, err));
-    RP_TRY_OUT(base_file_write_atomic(path.data, cubin, size, err));
+    RP_TRY_OUT(base_file_write_atomic(path.data, code, size, err));
     RP_TRY_OUT(cache_put_code(store, key, compile_nvrtc_bits(n->arch), path.data, &at, err));
 out:
     base_free(at);
@@ -71,7 +71,7 @@ rp_status compile_nvrtc_run(const compile_nvrtc *n, const char *source, base_has
     if (st != RP_OK)
         return rp_fail(err, st == RP_INVALID ? RP_INTERNAL : st,
                        "%s; REPRISE_NVRTC names another library", why.text);
-    st = keep(n, cubin, size, key, store, err);
+    st = compile_nvrtc_keep(n, cubin, size, key, store, err);
     base_free(cubin);
     return st;
 }

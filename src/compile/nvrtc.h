@@ -18,6 +18,9 @@ void compile_nvrtc_done(compile_nvrtc *n); /* zeroed is fine */
 /* Compiles source to a cubin and stores it under key. RP_INTERNAL with the compiler's first complaint. */
 rp_status compile_nvrtc_run(const compile_nvrtc *n, const char *source, base_hash128 key,
                             cache_store *store, rp_error *err) RP_MUST_USE;
+/* Stores code for its architecture, a cubin or a module in PTX with its NUL, under key. */
+rp_status compile_nvrtc_keep(const compile_nvrtc *n, const char *code, size_t size,
+                             base_hash128 key, cache_store *store, rp_error *err) RP_MUST_USE;
 /* What code for arch is stored with, in the place of a host's instruction sets. */
 uint32_t compile_nvrtc_bits(const char *arch);
 

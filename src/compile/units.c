@@ -98,7 +98,7 @@ static size_t own_bytes(const maker *m, uint32_t piece) {
     const lower_piece *p = m->pieces[piece];
     size_t n = 0;
     for (uint32_t i = 0; i < p->n_kernels; i++)
-        if (is_own(m, piece, i)) n += p->kernels[i].end - p->kernels[i].begin;
+        if (is_own(m, piece, i) && !p->kernels[i].ptx) n += p->kernels[i].end - p->kernels[i].begin;
     return n;
 }
 
@@ -111,7 +111,7 @@ static rp_status write_unit(maker *m, uint32_t piece, uint32_t unit, rp_error *e
     base_buf_init(&b, 0);
     if (!wanted) return rp_fail(err, RP_NOMEM, "%u kernels", p->n_kernels);
     for (uint32_t i = 0; i < p->n_kernels; i++) {
-        wanted[i] = is_own(m, piece, i) && m->u.places[piece][i].unit == unit;
+        wanted[i] = is_own(m, piece, i) && !p->kernels[i].ptx && m->u.places[piece][i].unit == unit;
         s->n_kernels += wanted[i];
     }
     RP_TRY_OUT(lower_unit(p, m->isa, wanted, &b, err));
@@ -123,6 +123,20 @@ out:
     return st;
 }
 
+/* Each is a unit. */
+static rp_status deal_ptx(maker *m, uint32_t piece, rp_error *err) {
+    const lower_piece *p = m->pieces[piece];
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        const lower_kernel *k = &p->kernels[i];
+        if (!k->ptx || !is_own(m, piece, i)) continue;
+        compile_source *s = &m->u.units[m->u.n_units];
+        *s = (compile_source){piece, 1, base_strdup(k->ptx), true};
+        if (!s->text) return rp_fail(err, RP_NOMEM, "PTX of %zu bytes", strlen(k->ptx));
+        m->u.places[piece][i] = (compile_place){m->u.n_units++, k->entry};
+    }
+    return RP_OK;
+}
+
 /* Kernels in their order, a unit after the other: neighbours share most of what they include. */
 static rp_status deal_piece(maker *m, uint32_t piece, rp_error *err) {
     const lower_piece *p = m->pieces[piece];
@@ -130,7 +144,7 @@ static rp_status deal_piece(maker *m, uint32_t piece, rp_error *err) {
     uint32_t first = m->u.n_units, last = first;
     if (all == 0) return RP_OK;
     for (uint32_t i = 0; i < p->n_kernels; i++) {
-        if (!is_own(m, piece, i)) continue;
+        if (!is_own(m, piece, i) || p->kernels[i].ptx) continue;
         size_t size = p->kernels[i].end - p->kernels[i].begin;
         /* By the middle of a kernel; no unit stays empty. */
         uint32_t unit = first + (uint32_t)((before + size / 2) * n / all);
@@ -183,6 +197,7 @@ static rp_status make(maker *m, rp_error *err) {
     RP_TRY(enter_all(m, err));
     choose_unit_bytes(m);
     for (uint32_t i = 0; i < m->n; i++) RP_TRY(deal_piece(m, i, err));
+    for (uint32_t i = 0; i < m->n; i++) RP_TRY(deal_ptx(m, i, err));
     for (uint32_t i = 0; i < m->n; i++) borrow(m, i);
     return RP_OK;
 }

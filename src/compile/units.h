@@ -18,6 +18,7 @@ typedef struct compile_source {
     uint32_t piece;     /* whose kernels these are */
     uint32_t n_kernels; /* at least one */
     char *text;
+    bool ptx; /* one kernel, a module that is not compiled here */
 } compile_source;
 
 typedef struct compile_units {

@@ -101,6 +101,40 @@ static rp_status check_sources(const rp_op_desc *d, rp_error *err) {
     return RP_OK;
 }
 
+/* Words of the entry's name are its own: `.entry scale(`. */
+static bool has_entry(const char *ptx, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *at = strstr(ptx, ".entry"); at; at = strstr(at + 1, ".entry")) {
+        const char *word = at + 6 + strspn(at + 6, " \t\r\n");
+        if (n > 0 && strncmp(word, name, n) == 0 && word[n] && strchr(" \t\r\n(", word[n]))
+            return true;
+    }
+    return false;
+}
+
+static rp_status check_ptx(const rp_op_desc *d, rp_error *err) {
+    if (!d->ptx && !d->ptx_entry) return RP_OK;
+    if (!d->ptx || !d->ptx_entry || d->cuda_source)
+        return rp_fail(err, RP_INVALID,
+                       "custom op %s: ptx and ptx_entry come together, in the place of cuda_source",
+                       d->name);
+    if (!has_entry(d->ptx, d->ptx_entry))
+        return rp_fail(err, RP_INVALID, "custom op %s: its PTX has no .entry %s", d->name,
+                       d->ptx_entry);
+    if (!strstr(d->ptx, "griddepcontrol.wait"))
+        return rp_fail(err, RP_INVALID,
+                       "custom op %s: its PTX has no griddepcontrol.wait (.target sm_90), without "
+                       "which it may run before the kernel ahead of it has ended; put it first",
+                       d->name);
+    for (uint32_t i = 0; i < d->n_attrs; i++)
+        if (d->attrs[i].kind != RP_OP_I64 && d->attrs[i].kind != RP_OP_F64)
+            return rp_fail(err, RP_INVALID,
+                           "custom op %s: PTX gets attributes that are numbers; '%s' is another "
+                           "kind",
+                           d->name, d->attrs[i].name);
+    return RP_OK;
+}
+
 static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
     if (!d->name) return rp_fail(err, RP_INVALID, "rp_op_register: name is NULL");
     if (!ir_custom_name_ok(d->name))
@@ -122,6 +156,7 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
                        d->name, d->n_results, IR_MAX_RESULTS);
     RP_TRY(ir_op_attrs_check_schema(d, err));
     RP_TRY(check_sources(d, err));
+    RP_TRY(check_ptx(d, err));
     return check_functions(d, err);
 }
 
@@ -163,7 +198,8 @@ static void put_source(const rp_op_desc *d, const char *language, const char *te
     char hex[33];
     if (!text) return;
     base_hash_hex(base_hash(text, strlen(text)), hex);
-    base_buf_printf(out, "%s %s %d %u %s\n", d->name, language, (int)d->items, d->threads, hex);
+    base_buf_printf(out, "%s %s %d %u %s %s\n", d->name, language, (int)d->items, d->threads, hex,
+                    text == d->ptx ? d->ptx_entry : "rp_op");
 }
 
 void ir_custom_sources(base_buf *out) {
@@ -174,6 +210,7 @@ void ir_custom_sources(base_buf *out) {
     for (uint32_t i = 0; i < n; i++) {
         put_source(all[i], "c", all[i]->c_source, out);
         put_source(all[i], "cuda", all[i]->cuda_source, out);
+        put_source(all[i], "ptx", all[i]->ptx, out);
     }
 }
 

@@ -11,6 +11,10 @@ const rp_op_desc *ir_custom_find(const char *name);
 const rp_op_desc *ir_custom_of(const ir_node *n);
 /* In order of registration; NULL behind the last. Thread-safe. */
 const rp_op_desc *ir_custom_at(uint32_t i);
+/* Whether d has an implementation for a GPU. */
+static inline bool ir_custom_on_gpu(const rp_op_desc *d) {
+    return d->cuda_source || d->ptx;
+}
 /* How many results a call of it has. */
 uint32_t ir_custom_results(const rp_op_desc *d);
 /* A line for each source of a registered op: what plans of graphs depend on that may call any of them. In order of names,

@@ -115,7 +115,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const rp_op_desc *d = ir_custom_find(name);
     uint32_t n_args = n->n_in + 1 + n->n_more;
     bool cuda = L->opt->target == GEN_CUDA;
-    bool text = d && (cuda ? d->cuda_source : d->c_source);
+    bool text = d && (cuda ? ir_custom_on_gpu(d) : d->c_source != NULL);
     if (cuda && !text)
         return rp_fail(L->err, RP_UNSUPPORTED,
                        "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",

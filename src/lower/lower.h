@@ -96,6 +96,10 @@ typedef struct lower_launch {
     const char *attrs;  /* of a custom op: their text */
     ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
     const lower_control *control; /* or NULL: no function */
+    /* GEN_CUDA: what the function gets in place of the symbols: sizes, and behind them integers; NULL: the symbols */
+    const ir_dim *sizes;
+    const int64_t *words;
+    uint32_t n_sizes, n_words;
     uint32_t group; /* of the fusion that it is of; UINT32_MAX: of none, it copies an output */
 } lower_launch;
 
@@ -129,6 +133,8 @@ typedef struct lower_kernel {
     const char *name;     /* of the function; those of its helpers begin with it */
     size_t begin, end;    /* of the source */
     gen_matmul_uses uses; /* of the template */
+    const char *ptx;      /* a module of its own in PTX, of which source has a comment; else NULL */
+    const char *entry;    /* its kernel */
     const char *
         sites; /* call sites of what it computes, where lower_options.sites asks for them; else NULL */
     double work;    /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */

@@ -1,4 +1,5 @@
-/* Custom ops whose implementation is text: a kernel that calls the function rp_op of the op's source for each of its items.
+/* Custom ops whose implementation is text: a kernel that calls the function rp_op of the op's source for each of its items, or one of the
+ * op's own, in PTX.
  *
  * Sources may be in a unit several times, in kernels of different calls: a guard by hash (of the text and of where its attributes
  * are) lets the compiler see each once, and names what it defines. Lines of its own are counted from its first, under the op's name, so that an error of the compiler says whose it is. */
@@ -221,6 +222,56 @@ static rp_status items_of(const lowerer *L, const source_op *s, ir_dim *out) {
     return RP_OK;
 }
 
+/* --- PTX ---------------------------------------------------------------------------------------------- */
+
+static int64_t word_of(const rp_op_attr *a) {
+    int64_t bits;
+    if (a->kind == RP_OP_I64) return a->i;
+    memcpy(&bits, &a->f, sizeof bits);
+    return bits;
+}
+
+/* Sizes of all arguments, then the attributes. */
+static rp_status put_parameters(lowerer *L, const source_op *s, lower_launch *l) {
+    const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
+    const uint32_t n_words = a ? a->n : 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < L->n_args; i++) n += s->types[i].shape.rank;
+    ir_dim *sizes = base_arena_array(L->arena, n + 1u, sizeof *sizes);
+    int64_t *words = base_arena_array(L->arena, n_words + 1u, sizeof *words);
+    if (!sizes || !words) return rp_fail(L->err, RP_NOMEM, "parameters of %s", s->d->name);
+    n = 0;
+    for (uint32_t i = 0; i < L->n_args; i++)
+        for (uint32_t d = 0; d < s->types[i].shape.rank; d++) sizes[n++] = s->types[i].shape.dim[d];
+    for (uint32_t i = 0; i < n_words; i++) words[i] = word_of(&a->u.values[i]);
+    l->sizes = sizes;
+    l->words = words;
+    l->n_sizes = n;
+    l->n_words = n_words;
+    return RP_OK;
+}
+
+/* The module is a unit of its own (compile/units.h); in the text of the piece a comment stands for it. */
+static void put_ptx(lowerer *L, const source_op *s, const char *name, size_t begin) {
+    char hex[33];
+    base_hash_hex(base_hash(s->d->ptx, strlen(s->d->ptx)), hex);
+    base_buf_printf(&L->source, "/* %s: custom op %s, PTX %s, entry %s */\n", name, s->d->name, hex,
+                    s->d->ptx_entry);
+    lower_kernel *k = lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+    k->ptx = s->d->ptx;
+    k->entry = s->d->ptx_entry;
+}
+
+static void put_text(lowerer *L, source_op *s, const char *name, uint32_t threads, size_t begin) {
+    put_source(s, &L->source);
+    if (s->cuda)
+        put_cuda_kernel(L, s, name, threads);
+    else
+        put_host_kernel(L, s, name);
+    base_buf_puts(&L->source, "#line 1 \"generated\"\n");
+    (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+}
+
 rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d) {
     bool cuda = L->opt->target == GEN_CUDA;
     source_op s = {.d = d, .n = n, .cuda = cuda, .text = cuda ? d->cuda_source : d->c_source};
@@ -231,17 +282,16 @@ rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_de
     RP_TRY(lower_operand_types(L->g, r, L->out, &types, L->err));
     s.types = types;
     RP_TRY(items_of(L, &s, &items));
-    RP_TRY(hash_source(&s, L->err));
+    const bool ptx = cuda && d->ptx;
+    if (!ptx) RP_TRY(hash_source(&s, L->err));
     char *name = lower_name(L, "op", &r, 1, (uint32_t)(L->group - L->f->groups));
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel of custom op %s", d->name);
-    put_source(&s, &L->source);
-    if (cuda)
-        put_cuda_kernel(L, &s, name, threads);
+    if (ptx)
+        put_ptx(L, &s, name, begin);
     else
-        put_host_kernel(L, &s, name);
-    base_buf_puts(&L->source, "#line 1 \"generated\"\n");
-    (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+        put_text(L, &s, name, threads, begin);
     lower_launch *l = lower_add_launch(L);
+    if (ptx) RP_TRY(put_parameters(L, &s, l));
     l->name = name;
     l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
     l->n_alts = 1;

@@ -21,14 +21,15 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
 
 typedef struct bound_range {
     uint32_t first, n; /* launches */
-    uint32_t n_args;
+    uint32_t n_args, n_numbers;
 } bound_range;
 
 /* The public part plus what binding needs to know again. */
 typedef struct bound {
     plan_bound pub;
     bound_range range;
-    uint32_t *dim_at; /* where each dim map starts in dims */
+    uint32_t *dim_at;    /* where each dim map starts in dims */
+    uint32_t numbers_at; /* and what launches get in their place */
 } bound;
 
 static bound_range range_of(const plan *p, uint32_t first_piece, uint32_t n_pieces) {
@@ -37,7 +38,10 @@ static bound_range range_of(const plan *p, uint32_t first_piece, uint32_t n_piec
     const plan_piece *a = &p->pieces[first_piece], *z = &p->pieces[first_piece + n_pieces - 1];
     r.first = a->first;
     r.n = z->first + z->n - a->first;
-    for (uint32_t i = r.first; i < r.first + r.n; i++) r.n_args += p->launches[i].n_args;
+    for (uint32_t i = r.first; i < r.first + r.n; i++) {
+        r.n_args += p->launches[i].n_args;
+        r.n_numbers += p->launches[i].n_numbers;
+    }
     return r;
 }
 
@@ -56,6 +60,7 @@ void plan_bound_free(plan_bound *b) {
 static void fill_constant(const plan_exec *x, bound *b) {
     void **args = b->pub.args;
     size_t *sizes = b->pub.arg_sizes;
+    const long long *numbers = b->pub.dims + b->numbers_at;
     for (uint32_t i = 0; i < b->range.n; i++) {
         const plan_launch *l = &x->p->launches[b->range.first + i];
         hal_launch *h = &b->pub.launches[i];
@@ -79,6 +84,10 @@ static void fill_constant(const plan_exec *x, bound *b) {
                                 : (void *)x->running[b->range.first + i];
             h->dim = b->pub.dims;
             h->n_dim = x->p->n_symbols;
+        } else if (l->dim_map == PLAN_NUMBERS) {
+            h->dim = numbers;
+            h->n_dim = l->n_numbers;
+            numbers += l->n_numbers;
         } else {
             h->dim = b->pub.dims + b->dim_at[l->dim_map];
             h->n_dim = x->p->dim_maps[l->dim_map].n;
@@ -102,6 +111,8 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
         b->dim_at[i] = n_dims;
         n_dims += p->dim_maps[i].n + 1;
     }
+    b->numbers_at = n_dims;
+    n_dims += b->range.n_numbers;
     b->pub.n = b->range.n;
     b->pub.launches = base_alloc_array(b->range.n + 1u, sizeof *b->pub.launches);
     b->pub.args = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.args);
@@ -235,6 +246,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++)
             pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
+    long long *number = pub->dims + b->numbers_at;
     pub->scratch = 0;
     for (uint32_t i = 0; i < pub->n; i++) {
         const plan_launch *l = &p->launches[b->range.first + i];
@@ -258,6 +270,8 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
             else if ((size_t)l->alts[alt].scratch > pub->scratch)
                 pub->scratch = (size_t)l->alts[alt].scratch;
         }
+        for (uint32_t k = 0; k < l->n_numbers; k++)
+            *number++ = plan_size_eval(&l->numbers[k], symbols);
         for (uint32_t a = 0; a < l->n_args; a++) *sizes++ = bytes_of(p, &l->args[a], symbols);
     }
     return plan_exec_point(x, pub, err);

@@ -117,6 +117,7 @@ typedef struct plan_control {
     plan_size length; /* scan: iterations */
 } plan_control;
 
+#define PLAN_NUMBERS UINT32_MAX /* in the place of a dim map: numbers of the launch's own */
 typedef struct plan_launch {
     const char *name;
     plan_alt alts[PLAN_MAX_ALTS];
@@ -124,7 +125,7 @@ typedef struct plan_launch {
     plan_size rows, items;
     int64_t grain;
     uint32_t threads, per_block; /* device code: threads of a block, items that it takes; else 0 */
-    uint32_t dim_map;            /* which symbol order the function expects */
+    uint32_t dim_map;            /* which symbol order the function expects, or PLAN_NUMBERS */
     plan_arg *args;
     uint32_t n_args;
     bool attention;
@@ -132,6 +133,8 @@ typedef struct plan_launch {
     const char *attrs;   /* custom: "{eps=0x1p-3}", all that its schema names */
     plan_leaf *operands; /* custom: types of the args */
     plan_control *control;
+    plan_size *numbers; /* PLAN_NUMBERS: what the function gets, n_numbers of them */
+    uint32_t n_numbers;
 } plan_launch;
 
 /* Symbol i of the function is symbol map[i] of the plan. */

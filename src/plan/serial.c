@@ -250,6 +250,12 @@ static void custom(wire *w, plan_launch *l) {
     for (uint32_t i = 0; i < n; i++) leaf(w, &l->operands[i]);
 }
 
+static void numbers(wire *w, plan_launch *l) {
+    if (l->dim_map != PLAN_NUMBERS) return;
+    LIST(w, l->numbers, l->n_numbers, SIZE_WIRE);
+    for (uint32_t i = 0; i < l->n_numbers; i++) size(w, &l->numbers[i]);
+}
+
 static void control(wire *w, plan_launch *l) {
     bool is_control = l->control != NULL;
     flag(w, &is_control);
@@ -294,6 +300,7 @@ static void launch(wire *w, plan_launch *l) {
     }
     custom(w, l);
     control(w, l);
+    numbers(w, l);
 }
 
 static void launches(wire *w, plan *p) {

@@ -275,7 +275,8 @@ static rp_status verify_control(const plan *p, uint32_t li, rp_error *err) {
 
 static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
-    bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS && l->dim_map < p->n_dim_maps;
+    bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS &&
+                    (l->dim_map < p->n_dim_maps || l->dim_map == PLAN_NUMBERS);
     if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 ||
         (plan_launch_is_plain(l) ? !has_code : l->n_alts > 0))
         return BAD(p, "launch %u is malformed", li);
@@ -290,6 +291,9 @@ static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
         if (a->seg == PLAN_ARENA && (li < p->values[a->idx].first || li > p->values[a->idx].last))
             return BAD(p, "launch %u uses value %u outside its life", li, a->idx);
     }
+    for (uint32_t i = 0; i < l->n_numbers; i++)
+        if (!plan_launch_is_plain(l) || !size_ok(p, &l->numbers[i]))
+            return BAD(p, "launch %u: number %u is malformed", li, i);
     RP_TRY(verify_custom(p, li, err));
     return verify_control(p, li, err);
 }

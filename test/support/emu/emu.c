@@ -395,7 +395,9 @@ CU(emu_init, "cuInit", unsigned flags) { return (int)flags; }
 CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
 CU(emu_error_name, "cuGetErrorName", int code, const char **out) { (void)code; *out = "CUDA_ERROR_EMULATED"; return 0; }
 CU(emu_error_string, "cuGetErrorString", int code, const char **out) {
-    *out = code == OUT_OF_MEMORY ? "out of memory" : "refused by the emulated GPU"; return 0; }
+    *out = code == OUT_OF_MEMORY ? "out of memory"
+           : code == NO_PTX      ? "the emulated GPU has no compiler for PTX"
+                                 : "refused by the emulated GPU"; return 0; }
 CU(emu_device_count, "cuDeviceGetCount", int *out) { *out = 1; return 0; }
 CU(emu_device_get, "cuDeviceGet", int *out, int ordinal) { *out = ordinal; return 0; }
 CU(emu_device_name, "cuDeviceGetName", char *out, int size, int device) {
@@ -586,7 +588,10 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     uint64_t size = 0;
     char path[64];
     emu_module *m = calloc(1, sizeof *m);
-    if (m && strncmp(image, ".version", 8) == 0) return *out = m, emu_count(EMU_MODULE, 1, 0);
+    if (m && strncmp(image, ".version", 8) == 0) { /* the library's own alone (hal/cuda/branch.c) */
+        if (!strstr(image, "set_condition")) return free(m), NO_PTX;
+        return *out = m, emu_count(EMU_MODULE, 1, 0);
+    }
     if (!m || memcmp(image, "EMU1", 4) != 0) return free(m), INVALID;
     memcpy(&size, (const char *)image + 8, sizeof size);
     int fd = memfd_create("emulated-cubin", MFD_CLOEXEC);
