@@ -70,7 +70,8 @@ static rp_status compile_by_any(rp_compiled *c, const ir_graph *g, compile_optio
     rp_error why = {0};
     rp_status st = compile_graph(g, o, &c->p, stats, &why);
     if (st == RP_OK) return RP_OK;
-    if (o->backend != &compile_inductor || tc->path) return rp_fail(err, st, "%s", why.text);
+    if (o->backend != &compile_inductor || (tc->path && !compile_toolchain_late(tc)))
+        return rp_fail(err, st, "%s", why.text);
     RP_TRY(without_compiler(c, g, tc, cfg, err));
     o->backend = &compile_eager;
     o->passes = false;

@@ -153,6 +153,7 @@ typedef struct child {
     int fd;
     base_wanted_fn wanted;
     void *user;
+    int64_t ends_at;    /* 0: it may take any time */
     int64_t stopped_at; /* 0: not asked to end */
 } child;
 
@@ -169,14 +170,18 @@ static void call_off(child *c) {
     }
 }
 
+static bool is_late(const child *c) {
+    return c->ends_at && base_now_ns() > c->ends_at;
+}
+
 /* Until there is something to read. */
 static void watch(child *c) {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
-    while (c->wanted) {
+    while (c->wanted || c->ends_at) {
         int n = poll(&p, 1, POLL_MS);
         if (n > 0 || (n < 0 && errno != EINTR))
             return; /* a signal interrupts a poll, never restarts it */
-        if (c->stopped_at || !c->wanted(c->user)) call_off(c);
+        if (c->stopped_at || is_late(c) || (c->wanted && !c->wanted(c->user))) call_off(c);
     }
 }
 
@@ -288,6 +293,7 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
     rp_status st;
     char **env = o->tmpdir ? env_with(o->tmpdir) : NULL;
     child c = {.env = env ? env : environ, .pid = -1, .wanted = o->wanted, .user = o->user};
+    if (o->limit_ns) c.ends_at = base_now_ns() + o->limit_ns;
     char *path = base_find_program(argv[0]);
     c.path = path;
     if (o->tmpdir && !env)
@@ -296,6 +302,7 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
         st = rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
     else
         st = run(&c, argv, o->into, out, out_exit, err);
+    if (o->limit_ns) *o->out_late = st == RP_CANCELLED && c.stopped_at > c.ends_at;
     base_free(path);
     if (env) base_free(env[0]);
     base_free(env);

@@ -24,6 +24,9 @@ typedef struct base_spawn_options {
                                  this one writes, *out_exit is the first's, or this one's where the first's is 0 */
     base_wanted_fn wanted;
     void *user;
+    int64_t
+        limit_ns; /* that it may take, after which it is stopped: RP_CANCELLED, and *out_late; 0: any time */
+    bool *out_late; /* with limit_ns */
 } base_spawn_options;
 rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, base_buf *out,
                           int *out_exit, rp_error *err) RP_MUST_USE;

@@ -172,6 +172,47 @@ static void remove_scratch(const compile_toolchain *t) {
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", t->scratch, ignored.text);
 }
 
+/* --- time -------------------------------------------------------------------------- */
+
+struct atomic_late {
+    atomic_bool is;
+};
+
+static rp_status read_limit(int64_t *ns, rp_error *err) {
+    const char *text = base_env_or_default(BASE_ENV_CC_TIMEOUT);
+    char *end = NULL;
+    const double s = strtod(text, &end);
+    if (end == text || *end || !(s >= 0) || s > 1e6)
+        return rp_fail(err, RP_CONFIG, "REPRISE_CC_TIMEOUT=%.40s: expected seconds, as in 300",
+                       text);
+    *ns = (int64_t)(s * 1e9);
+    return RP_OK;
+}
+
+static void say_late(const compile_toolchain *t, char *out, size_t size) {
+    (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
+                   (double)t->limit_ns / 1e9);
+}
+
+static const char late_cure[] = "REPRISE_CC_TIMEOUT gives it more time, REPRISE_CC names another";
+
+bool compile_toolchain_late(compile_toolchain *t) {
+    if (!t->late || !atomic_load(&t->late->is) || !t->path) return false;
+    say_late(t, t->missing, sizeof t->missing);
+    t->cure = late_cure;
+    base_free(t->path);
+    t->path = NULL;
+    return true;
+}
+
+/* Nobody waits as long once more. */
+static rp_status refuse_late(const compile_toolchain *t, rp_error *err) {
+    char text[300];
+    say_late(t, text, sizeof text);
+    atomic_store(&t->late->is, true);
+    return rp_fail(err, RP_UNSUPPORTED, "%s; %s", text, late_cure);
+}
+
 rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
@@ -181,6 +222,11 @@ rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_
     if (t.path) st = store ? learn(&t, store, err) : ask(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
+    if (t.path && st == RP_OK) st = read_limit(&t.limit_ns, err);
+    if (t.path && st == RP_OK) {
+        t.late = base_alloc(sizeof *t.late);
+        if (!t.late) st = rp_fail(err, RP_NOMEM, "%s", t.path);
+    }
     if (st == RP_OK)
         *out = t;
     else
@@ -206,6 +252,7 @@ void compile_toolchain_done(compile_toolchain *t) {
     base_free(t->version);
     base_free(t->steps);
     base_free(t->scratch);
+    base_free(t->late);
     *t = (compile_toolchain){0};
 }
 
@@ -273,11 +320,18 @@ static base_str telling_line(const char *out) {
 /* into: see base_spawn_options. */
 static rp_status run_programs(const compile_toolchain *t, const char *const *argv,
                               const char *const *into, rp_error *err) {
-    const base_spawn_options o = {t->scratch, into, t->wanted, t->user};
+    bool late = false;
+    const base_spawn_options o = {t->scratch, into, t->wanted, t->user, t->limit_ns, &late};
     base_buf out;
+    rp_error why = {0};
     int code = 0;
+    if (t->late && atomic_load(&t->late->is)) return refuse_late(t, err);
     base_buf_init(&out, 1 << 20);
-    rp_status st = base_spawn_with(argv, &o, &out, &code, err);
+    rp_status st = base_spawn_with(argv, &o, &out, &code, &why);
+    if (late)
+        st = refuse_late(t, err);
+    else if (st != RP_OK)
+        st = rp_fail(err, st, "%s", why.text);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(out.data);
         int n = (int)(line.len < 200 ? line.len : 200);

@@ -18,6 +18,8 @@ typedef struct compile_toolchain {
      * fill in after compile_toolchain_find. */
     bool (*wanted)(void *user);
     void *user;
+    int64_t limit_ns;         /* of one run ($REPRISE_CC_TIMEOUT); 0: any time */
+    struct atomic_late *late; /* a run took longer: there is none after it */
 } compile_toolchain;
 
 /* Of every unit, beside those of its instruction set; NULL behind the last. */
@@ -34,6 +36,8 @@ rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
 rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out,
                                  rp_error *err) RP_MUST_USE;
 rp_status compile_toolchain_room(compile_toolchain *t, rp_error *err) RP_MUST_USE;
+/* After a failure: whether it is that a run took too long, and then there is no compiler: path is NULL, missing and cure say why. */
+bool compile_toolchain_late(compile_toolchain *t);
 /* Removes the scratch. */
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with

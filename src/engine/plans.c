@@ -221,6 +221,13 @@ static rp_status compile_pair(const rp_graph *const traced[2], compile_options *
     return RP_OK;
 }
 
+static rp_status lack_compiler(const compile_toolchain *tc, engine_plans *out) {
+    out->no_compiler = true;
+    (void)snprintf(out->missing, sizeof out->missing, "%s", tc->missing);
+    out->cure = tc->cure;
+    return RP_UNSUPPORTED;
+}
+
 /* The host compiler or NVRTC. RP_UNSUPPORTED without a text: there is none, and the engine goes on at level 0 and says
  * why; a GPU has no such level. */
 static rp_status find_compiler(const engine_plans_options *o, bool eager, compile_toolchain *tc,
@@ -229,11 +236,7 @@ static rp_status find_compiler(const engine_plans_options *o, bool eager, compil
     if (!eager && !is_cuda(o)) RP_TRY(compile_toolchain_find(o->store, tc, err));
     tc->wanted = o->wanted;
     tc->user = o->user;
-    out->no_compiler = !eager && !is_cuda(o) && !tc->path;
-    if (!out->no_compiler) return RP_OK;
-    (void)snprintf(out->missing, sizeof out->missing, "%s", tc->missing);
-    out->cure = tc->cure;
-    return RP_UNSUPPORTED;
+    return eager || is_cuda(o) || tc->path ? RP_OK : lack_compiler(tc, out);
 }
 
 static const rp_compiler *compiler_of(const engine_plans_options *o, bool eager) {
@@ -251,6 +254,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     compile_skips skips;
     compile_tuner tuner = {0};
     bool tunes = false, built_in = false;
+    rp_error why = {0};
     rp_status st = RP_OK;
     bool eager = is_eager(o);
     RP_TRY_OUT(find_compiler(o, eager, &tc, &nvrtc, out, err));
@@ -284,7 +288,10 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                                          CONFIG_SAVE_UNPACKED,
                          .progress = o->progress,
                          .user = o->user};
-    st = compile_pair(traced, &c, dump, task, err);
+    st = compile_pair(traced, &c, dump, task, &why);
+    if (st != RP_OK)
+        st = compile_toolchain_late(&tc) ? lack_compiler(&tc, out)
+                                         : rp_fail(err, st, "%s", why.text);
     out->model = task[0].out; /* the caller's also after a failed dump */
     out->head = task[1].out;
     out->undecided = tuner.undecided;
