@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/str.h"
+#include "compile/compile.h"
 
 /* UINT32_MAX: no pass of that name is registered. */
 static uint32_t registered(const char *name) {
@@ -34,6 +36,37 @@ static void add_extra(const switches *s, compile_skips *out) {
     const rewrite_pass *p;
     for (uint32_t i = 0; (p = rewrite_at(i)) != NULL; i++)
         if (!s->off[i]) out->extra[out->n_extra++] = (pass_extra){p->name, p->uuid, p, rewrite_run};
+}
+
+/* Typed rules hold; without any what a pass puts there is what it wants. */
+static bool keeps_op(const void *user, const rp_op_desc *d) {
+    const rp_compilation_config *cfg = user;
+    const bool eager = strcmp(cfg->backend, "inductor") != 0;
+    const bool own = strncmp(cfg->device, "cuda", 4) == 0 ? ir_custom_on_gpu(d)
+                                                          : d->cpu || (d->c_source && !eager);
+    return own && (!cfg->custom_ops.n || config_custom_op_on(cfg, d->name));
+}
+
+static rp_status lower_ops(const void *self, const ir_graph *in, ir_graph **out, uint32_t *n,
+                           rp_error *err) {
+    return rewrite_lower_ops(in, keeps_op, self, out, n, err);
+}
+
+/* Its uuid are the names of ops that it may lower; how one is lowered the uuids of the passes stand for that put it there. */
+static rp_status add_lowering(const rp_compilation_config *cfg, compile_skips *out, rp_error *err) {
+    const rp_op_desc *d;
+    base_buf names;
+    base_buf_init(&names, 0);
+    for (uint32_t i = 0; out->n_extra && (d = ir_custom_at(i)) != NULL; i++)
+        if (d->lower && !keeps_op(cfg, d)) base_buf_printf(&names, "%s ", d->name);
+    rp_status st = base_buf_status(&names, err);
+    if (st == RP_OK && names.len) {
+        base_hash_hex(base_hash(names.data, names.len), out->lowered);
+        out->extra[out->n_extra++] =
+            (pass_extra){COMPILE_LOWERED_OPS, out->lowered, cfg, lower_ops};
+    }
+    base_buf_done(&names);
+    return st;
 }
 
 /* Names of registered passes among them switch those off. */
@@ -71,6 +104,7 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     /* Blocks of rows one behind the other would each fill a part of a GPU. */
     if (gpu) out->name[out->n++] = "attention";
     add_extra(&s, out);
+    RP_TRY(add_lowering(cfg, out, err));
     return pass_check_skips(out->name, out->n, err);
 }
 

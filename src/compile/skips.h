@@ -9,15 +9,18 @@
 #include "rewrite/registry.h"
 
 #define COMPILE_MAX_SKIPS 64
+#define COMPILE_LOWERED_NAMES 40
 
 typedef struct compile_skips {
     const char *name[COMPILE_MAX_SKIPS]; /* borrowed from the configuration */
     uint32_t n;
-    pass_extra extra[REWRITE_MOST];
+    pass_extra extra[REWRITE_MOST + 1];
     uint32_t n_extra;
+    char lowered[COMPILE_LOWERED_NAMES]; /* uuid of the last one */
 } compile_skips;
 
-/* For compile_options.skip_passes and extra_passes. RP_CONFIG names what is no pass. */
+/* For compile_options.skip_passes and extra_passes; *out stays where it is, and cfg lives as long. Behind passes of users comes one that lowers
+ * the registered ops that they put there and custom_ops does not keep, or that have no implementation for the device. RP_CONFIG names what is no pass. */
 rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
                            rp_error *err) RP_MUST_USE;
 /* A factor for each: "pass.NAME" with its uuid. */

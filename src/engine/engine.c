@@ -13,6 +13,7 @@
 #include "engine/budget.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
+#include "engine/ops.h"
 #include "engine/progress.h"
 #include "ir/custom.h"
 #include "plan/exec.h"
@@ -69,6 +70,7 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
 static rp_status resolve_config(rp_engine *e, rp_error *err) {
     if (!e->given) RP_TRY(rp_config_clone(e->config, &e->given, err));
     RP_TRY(engine_config_resolve(e->config, e->source, err));
+    RP_TRY(engine_ops_check(e->config, err));
     e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v
                                                     : model_source_hparams(e->source)->n_ctx;
     return RP_OK;
@@ -171,21 +173,6 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
     return engine_check_cancelled(e, err);
 }
 
-/* Lowerings take the place of ops before passes run, and only those put ops into models. One note, of the first one. */
-static rp_status note_kept(rp_compilation_config *c, const plan *p, bool *noted, rp_error *err) {
-    static const char reason[] = "a model calls ops that passes put there as they are";
-    for (uint32_t i = 0; i < p->n_launches && c->custom_ops.n && !*noted; i++) {
-        const char *name = p->launches[i].custom;
-        const rp_op_desc *d = name ? ir_custom_find(name) : NULL;
-        if (!d || !d->lower || config_custom_op_on(c, name)) continue;
-        *noted = true;
-        base_log(RP_LOG_WARNING, "custom_ops: %s stays: %s", name, reason);
-        RP_TRY(config_note_add(c, reason, err, "custom_ops: %s stays", name));
-    }
-    for (uint32_t i = 0; i < p->n_inner; i++) RP_TRY(note_kept(c, p->inner[i], noted, err));
-    return RP_OK;
-}
-
 static engine_weights_options weights_options(rp_engine *e) {
     return (engine_weights_options){.source = e->source,
                                     .store = e->store,
@@ -285,10 +272,7 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
 }
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {
-    bool noted = false;
     RP_TRY(load_plans(e, err));
-    RP_TRY(note_kept(e->config, e->plans.model, &noted, err));
-    RP_TRY(note_kept(e->config, e->plans.head, &noted, err));
     const engine_budget before = engine_budget_open(e->device);
     RP_TRY(make_runner(e, err)); /* what does not fit is told before anything is packed */
     RP_TRY(judge_memory(e, &before, err));

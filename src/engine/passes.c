@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "compile/compile.h"
 #include "rewrite/registry.h"
 
 static const char TEXT[] = "passes";
@@ -28,6 +29,7 @@ static const char *known(const char *name) {
     const pass_info *own = pass_table(&n);
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(own[i].name, name) == 0) return own[i].name;
+    if (strcmp(name, COMPILE_LOWERED_OPS) == 0) return COMPILE_LOWERED_OPS;
     const rewrite_pass *p;
     for (uint32_t i = 0; (p = rewrite_at(i)) != NULL; i++)
         if (strcmp(p->name, name) == 0) return p->name;

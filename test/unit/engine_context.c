@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "reprise/reprise.h"
+#include "engine/engine.h"
 #include "support/engines.h"
+#include "support/trees.h"
 
 enum { MOST = 4096, LAYERS = 2 };
 
@@ -213,26 +215,75 @@ static void hidden_states_keep_the_settings(void **state) {
     }
 }
 
-/* A setting that would replace an op says that it does not, once. */
-static void ops_stay_in_models(void **state) {
+/* Calls of the op that a step makes, and how often the summary says that it was lowered. */
+static void check_ops(const char *const *settings, bool stays, long long lowered_in) {
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    const rp_request_options r = plain_request(2);
+    char *text = NULL, want[64];
+    rp_error err = {0};
+    (void)must_submit(e, &r);
+    n_seen = 0;
+    listening = true;
+    must_run(e, 1);
+    listening = false;
+    if ((n_seen > 0) != stays) fail_msg("%s: %u calls", settings[2], n_seen);
+    CHECK_OK(rp_engine_summary(e, &text, &err), &err);
+    (void)snprintf(want, sizeof want, "{\"name\":\"custom_ops\",\"matches\":%lld}", lowered_in);
+    if ((strstr(text, want) != NULL) != (lowered_in > 0)) fail_msg("%s: %s", settings[2], text);
+    rp_engine_text_free(text);
+    must_run(e, -1);
+    rp_engine_close(e);
+}
+
+/* What a pass has put there is what it is made of, where the setting says so, and where there is none it stays. From the
+ * cache, too, where each has a plan of its own. */
+static void ops_of_passes_follow_the_setting(void **state) {
     static const struct {
         const char *setting;
-        size_t notes;
-    } cases[] = {{"custom_ops=[]", 0},
-                 {"custom_ops=[\"all\"]", 0},
-                 {"custom_ops=[\"none\"]", 1},
-                 {"custom_ops=[\"-sigmoid\"]", 1}};
+        bool stays;
+    } cases[] = {{"custom_ops=[]", true},
+                 {"custom_ops=[\"all\"]", true},
+                 {"custom_ops=[\"none\"]", false},
+                 {"custom_ops=[\"all\",\"-sigmoid\"]", false},
+                 {"custom_ops=[\"none\",\"+context::sigmoid\"]", true}};
+    char cache[600];
+    (void)state;
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", tree_new("ops"));
+    for (int turn = 0; turn < 2; turn++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check_ops((const char *[]){"level=2", "max_model_len=64", cases[i].setting, cache,
+                                       "cudagraph_mode=NONE", NULL},
+                      cases[i].stays, cases[i].stays ? 0 : LAYERS);
+}
+
+/* Ops of the model itself have no kernel to keep. */
+static void ops_of_models_are_compiled_with_others(void **state) {
+    static const struct {
+        const char *setting, *note, *refusal;
+    } cases[] = {
+        {"custom_ops=[\"none\"]", NULL, NULL},
+        {"custom_ops=[\"none\",\"-rms_norm\",\"-silu_and_mul\"]", NULL, NULL},
+        {"custom_ops=[\"none\",\"+of_nobody\"]", NULL, NULL},
+        {"custom_ops=[\"all\"]", "custom_ops=all", NULL},
+        {"custom_ops=[\"none\",\"+rms_norm\"]", NULL,
+         "custom_ops=+rms_norm is not supported in a model"},
+        {"custom_ops=[\"+rotary_embedding\"]", NULL,
+         "custom_ops=+rotary_embedding is not supported in a model"},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *const settings[] = {"level=2", "max_model_len=64", cases[i].setting, NULL};
-        rp_engine *e = engine_must("synthetic:tiny", settings);
-        char *text = NULL, *at;
         rp_error err = {0};
-        size_t n = 0;
-        CHECK_OK(rp_engine_summary(e, &text, &err), &err);
-        for (at = text; (at = strstr(at, "custom_ops: context::sigmoid stays")) != NULL; at++) n++;
-        if (n != cases[i].notes) fail_msg("%s: %s", cases[i].setting, text);
-        rp_engine_text_free(text);
+        const rp_config_note *notes;
+        rp_engine *e = engine_with("synthetic:tiny",
+                                   (const char *[]){"level=2", cases[i].setting, NULL}, &err);
+        assert_int_equal(err.code, cases[i].refusal ? RP_UNSUPPORTED : RP_OK);
+        if (cases[i].refusal) assert_non_null(strstr(err.text, cases[i].refusal));
+        if (cases[i].refusal) continue;
+        const size_t n = rp_config_notes(e->config, &notes);
+        bool noted = false;
+        for (size_t k = 0; k < n; k++)
+            noted |= cases[i].note && strcmp(notes[k].what, cases[i].note) == 0;
+        assert_int_equal(noted, cases[i].note != NULL);
         rp_engine_close(e);
     }
 }
@@ -242,7 +293,8 @@ int main(void) {
         cmocka_unit_test(ops_see_the_step),
         cmocka_unit_test(captures_are_dummies),
         cmocka_unit_test(models_are_watched),
-        cmocka_unit_test(ops_stay_in_models),
+        cmocka_unit_test(ops_of_passes_follow_the_setting),
+        cmocka_unit_test(ops_of_models_are_compiled_with_others),
         cmocka_unit_test(hidden_states_keep_the_settings),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
