@@ -44,7 +44,7 @@ typedef struct square {
     int64_t rows, cols; /* 0: symbols */
     part part[MOST_NODES];
     uint32_t n;
-    bool has_exp; /* of scores */
+    bool has_exp, has_sum; /* of scores */
     bool has_weights, is_shared, is_large, is_finite;
 } square;
 
@@ -164,9 +164,10 @@ static void collect(square *s, ir_ref r) {
         if (!part_of(s, o) && is_part(s, ir_node_at(s->g, o))) collect(s, o);
         part *p = part_of(s, o);
         if (p) p->inside++;
-        own->of_scores = own->of_scores || (p && p->of_scores);
+        own->of_scores = own->of_scores || (p ? p->of_scores : s->is_large);
         own->of_places = own->of_places && (p ? p->of_places : only_places(s->g, o));
     }
+    s->has_sum = s->has_sum || (n->op == IR_sum && own->of_scores);
     s->has_exp = s->has_exp || (n->op == IR_exp && own->of_scores);
 }
 
@@ -198,7 +199,7 @@ static bool find_square(square *s, ir_ref r) {
     collect(s, n->in[0]);
     s->part[0].inside++;
     settle_shared(s);
-    return s->is_large || (s->part[0].of_scores && s->has_exp);
+    return s->part[0].of_scores && s->has_exp && (s->has_sum || s->is_shared);
 }
 
 /* --- what blocks need ---------------------------------------------------------------------- */

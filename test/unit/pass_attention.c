@@ -203,6 +203,16 @@ static rp_tensor of_weights(const operands *x) {
     return chosen(&y);
 }
 
+/* Many ops on the scores. */
+static rp_tensor worked_on(const operands *x, rp_tensor s) {
+    for (int i = 0; i < 70; i++) s = rp_tanh(s);
+    return rp_where(seen(x), s, never(x));
+}
+
+static rp_tensor long_way(const operands *x) {
+    return attend(x, worked_on(x, scores(x)));
+}
+
 static rp_tensor of_blocks(const operands *x) {
     const rp_shape wide = RP_SHAPE(BATCH, S, 32);
     operands y = *x;
@@ -258,6 +268,7 @@ static const form forms[] = {
     FORM(read_elsewhere, 0, "its scores or weights are read elsewhere, too"),
     FORM(small, 0, "too small"),
     FORM(of_symbols, 0, "how many rows or columns there are is a symbol"),
+    FORM(long_way, 0, "too many ops between the products"),
     FORM(of_blocks, 0, "an operand of a product is packed, or of a block format"),
     FORM(of_weights, 0, "an operand of a product is packed, or of a block format"),
 };
@@ -314,6 +325,30 @@ static void each_form(void **state) {
         check_same_results(trace_graph_ir(g), h, i + 1);
         ir_graph_free(h);
         rp_graph_free(g);
+    }
+}
+
+static rp_tensor elu(rp_tensor x) {
+    rp_tensor zero = rp_const(x.graph, RP_DTYPE_F32, 0);
+    return rp_where(rp_gt(x, zero), x, rp_add_scalar(rp_exp(x), -1));
+}
+
+/* Products without an exponential and its sum between them are no attention, however much is. */
+static void other_products_are_not_found(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        rp_error err = {0};
+        heard_of found = {0};
+        operands x = {.g = rp_graph_new("other")};
+        x.q = rp_input(x.g, "q", RP_DTYPE_F32, RP_SHAPE(BATCH, T, D));
+        x.k = rp_input(x.g, "k", RP_DTYPE_F32, RP_SHAPE(BATCH, S, D));
+        rp_tensor s = scores(&x);
+        s = kind == 0 ? rp_silu(s) : kind == 1 ? elu(s) : worked_on(&x, s);
+        rp_tensor y = rp_matmul(s, x.k, false);
+        CHECK_OK(rp_graph_finish(x.g, &y, 1, &err), &err);
+        CHECK_OK(pass_attention_each(trace_graph_ir(x.g), hear, &found, &err), &err);
+        assert_int_equal(found.n, 0);
+        rp_graph_free(x.g);
     }
 }
 
@@ -495,6 +530,7 @@ static void explain_and_log_tell(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_form),
+        cmocka_unit_test(other_products_are_not_found),
         cmocka_unit_test(compiled_bits_are_those_of_level_0),
         cmocka_unit_test(bands_of_long_rows),
         cmocka_unit_test(explain_and_log_tell),
