@@ -1,0 +1,86 @@
+/* Outputs that get memory of their own, and what a pass may not leave out. */
+#include "support/check.h"
+
+#include "ir/graph.h"
+#include "pass/inplace.h"
+#include "pass/passes.h"
+#include "reprise/op.h"
+
+static ir_graph *parsed(const char *text) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    return g;
+}
+
+/* Of the outputs of text, those that are copies when each has memory of its own: 'c', else '-'; all are different values. */
+static void separates(const char *text, const char *want) {
+    rp_error err = {0};
+    char is[16] = "";
+    ir_graph *g = parsed(text), *made = NULL;
+    CHECK_OK(pass_separate_outputs(g, &made, &err), &err);
+    const ir_graph *now = made ? made : g;
+    const uint32_t n = ir_output_count(now);
+    for (uint32_t i = 0; i < n; i++) {
+        const ir_ref o = ir_output_at(now, i);
+        is[i] = ir_node_at(now, o)->op == IR_copy ? 'c' : '-';
+        for (uint32_t k = 0; k < i && made; k++) assert_int_not_equal(o, ir_output_at(now, k));
+    }
+    if (strcmp(is, want) != 0) fail_msg("%s: %s, not %s", text, is, want);
+    ir_graph_free(made);
+    ir_graph_free(g);
+}
+
+static void outputs_have_memory_of_their_own(void **state) {
+    (void)state;
+    separates("graph @f(%x: f32[4]) -> f32[4] {\n  %a = neg %x\n  ret %a\n}\n", "-");
+    separates("graph @f(%x: f32[4]) -> f32[4] {\n  ret %x\n}\n", "c");
+    separates("graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\n  %w = param @w : f32[4]\n"
+              "  %a = add %x, %w\n  ret %w, %a\n}\n",
+              "c-");
+    separates("graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\n  %s = state @s : f32[4]\n"
+              "  %t = update %s, %x {offsets=[0]}\n  ret %t, %x\n}\n",
+              "cc");
+    separates("graph @f(%x: f32[4]) -> q8_0[2,32] {\n  %w = param @w : q8_0[2,32]\n  ret %w\n}\n",
+              "-");
+}
+
+static void one_value_given_three_times_is_three(void **state) {
+    (void)state;
+    separates("graph @f(%x: f32[4]) -> (f32[4], f32[4], f32[4]) {\n  %a = neg %x\n"
+              "  ret %a, %a, %a\n}\n",
+              "-cc");
+    separates("graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\n  ret %x, %x\n}\n", "cc");
+}
+
+/* It may do what nobody sees. */
+static void a_custom_op_stays(void **state) {
+    static const char text[] = "graph @f(%x: f32[4]) -> f32[4] {\n"
+                               "  %u = custom %x {name=\"outputs::seen\"}\n  %d = exp %x\n"
+                               "  %a = neg %x\n  ret %a\n}\n";
+    const rp_op_desc d = {.size = sizeof d, .name = "outputs::seen"};
+    rp_error err = {0};
+    ir_graph *made = NULL;
+    uint32_t n_custom = 0, n_exp = 0;
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    ir_graph *g = parsed(text);
+    CHECK_OK(pass_dce(g, &made, &err), &err);
+    for (ir_ref r = 0; r < ir_graph_count(made); r++) {
+        n_custom += ir_node_at(made, r)->op == IR_custom;
+        n_exp += ir_node_at(made, r)->op == IR_exp;
+    }
+    assert_int_equal(n_custom, 1);
+    assert_int_equal(n_exp, 0);
+    ir_graph_free(made);
+    ir_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_have_memory_of_their_own),
+        cmocka_unit_test(one_value_given_three_times_is_three),
+        cmocka_unit_test(a_custom_op_stays),
+    };
+    return cmocka_run_group_tests_name("pass_outputs", tests, NULL, NULL);
+}
