@@ -76,7 +76,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q = $(if $(V),,@echo "  $@";)
-.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-ops bench-micro fuzz fmt lint cover mutants dist \
+.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-ops bench-front bench-micro fuzz fmt lint cover mutants dist \
         install uninstall clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
@@ -174,8 +174,8 @@ check: lint
 	@TIMEOUT=600 test/run.sh build/tsan programs
 bench-gpu: $(GPU_BENCH)
 bench-ops: $(OPS_BENCH)
-bench bench-cpu bench-gpu bench-ops: all $(BENCHES)
-	@bench/run.sh $(or $(filter cpu gpu ops,$(@:bench-%=%)),cpu) $(B)
+bench bench-cpu bench-gpu bench-ops bench-front: all $(BENCHES)
+	@bench/run.sh $(or $(filter cpu gpu ops front,$(@:bench-%=%)),cpu) $(B)
 bench-micro: $(MICROS)
 	@for m in $^; do $$m || exit 1; done
 fuzz:

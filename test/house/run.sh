@@ -193,6 +193,9 @@ lacking() (
 )
 got=$(lacking)
 [ "$got" = "b c" ] && grep -q '^missing=$(lacks ' bench/cpu.sh && echo "PASS bench lacks" || echo "FAIL bench lacks: got '$got'"
+# Every line of bench/front.sh has a number of ours.
+got=$(SHORT=1 PEERS='' bench/front.sh "${B:-build}" 2>/dev/null | grep -cE '^\| [^|]+ \| [0-9.e+]+ \([^|]+\) \| - \| - \|$')
+[ "$got" = 7 ] && echo "PASS bench front" || echo "FAIL bench front: $got lines of 7"
 
 fresh src/ir/y.c 'int b;'
 cat > "$copy/use.c" <<'TEXT'
