@@ -7,7 +7,7 @@ enum { ROWS = 37, COLUMNS = 24, N = ROWS * COLUMNS };
 static rp_status function(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                           rp_error *err) {
     (void)user, (void)err;
-    *result = rp_jit_value(call, ptx_scaled(rp_jit_tensor(call, &args->item[0])));
+    *result = rp_jit_value(call, ptx_scaled(rp_jit_tensor(call, &args->item[0]), -3));
     return RP_OK;
 }
 

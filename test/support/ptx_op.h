@@ -58,9 +58,9 @@ static const rp_op_desc ptx_desc = {.size = sizeof(rp_op_desc),
                                     .ptx = ptx_scale,
                                     .ptx_entry = "scale"};
 
-/* x * -0.5 - 3 + columns, of an x that is computed, which is then negated. */
-static inline rp_tensor ptx_scaled(rp_tensor x) {
-    const rp_op_attr given[] = {{.name = "offset", .kind = RP_OP_I64, .i = -3},
+/* x * -0.5 + offset + columns, of an x that is computed, which is then negated. */
+static inline rp_tensor ptx_scaled(rp_tensor x, int64_t offset) {
+    const rp_op_attr given[] = {{.name = "offset", .kind = RP_OP_I64, .i = offset},
                                 {.name = "factor", .kind = RP_OP_F64, .f = -0.5}};
     rp_tensor in = rp_add_scalar(x, 1), out;
     const rp_custom_args a = {
