@@ -30,12 +30,59 @@ uint64_t compile_toolchain_runs(void) {
     return atomic_load(&n_runs);
 }
 
+/* --- time -------------------------------------------------------------------------- */
+
+struct atomic_late {
+    atomic_bool is;
+};
+
+static rp_status read_limit(int64_t *ns, rp_error *err) {
+    const char *text = base_env_or_default(BASE_ENV_CC_TIMEOUT);
+    char *end = NULL;
+    const double s = strtod(text, &end);
+    if (end == text || *end || !(s >= 0) || s > 1e6)
+        return rp_fail(err, RP_CONFIG, "REPRISE_CC_TIMEOUT=%.40s: expected seconds, as in 300",
+                       text);
+    *ns = (int64_t)(s * 1e9);
+    return RP_OK;
+}
+
+static void say_late(const compile_toolchain *t, char *out, size_t size) {
+    (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
+                   (double)t->limit_ns / 1e9);
+}
+
+static const char late_cure[] = "REPRISE_CC_TIMEOUT gives it more time, REPRISE_CC names another";
+
+bool compile_toolchain_late(compile_toolchain *t) {
+    if (!t->late || !atomic_load(&t->late->is) || !t->path) return false;
+    say_late(t, t->missing, sizeof t->missing);
+    t->cure = late_cure;
+    base_free(t->path);
+    t->path = NULL;
+    return true;
+}
+
+/* Nobody waits as long once more. */
+static rp_status refuse_late(const compile_toolchain *t, rp_error *err) {
+    char text[300];
+    say_late(t, text, sizeof text);
+    if (t->late) atomic_store(&t->late->is, true);
+    return rp_fail(err, RP_UNSUPPORTED, "%s; %s", text, late_cure);
+}
+
+/* --- what it is ------------------------------------------------------------------------ */
+
 static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     base_buf out;
     int code = 0;
+    bool late = false;
+    rp_error why = {0};
     const char *argv[] = {t->path, "--version", NULL};
+    const base_spawn_options o = {.limit_ns = t->limit_ns, .out_late = &late};
     base_buf_init(&out, 0);
-    rp_status st = base_spawn(argv, &out, &code, err);
+    rp_status st = base_spawn_with(argv, &o, &out, &code, &why);
+    if (st != RP_OK) st = late ? refuse_late(t, err) : rp_fail(err, st, "%s", why.text);
     if (st == RP_OK && out.data) {
         char *end = strchr(out.data, '\n');
         t->version = base_strndup(out.data, end ? (size_t)(end - out.data) : out.len);
@@ -172,57 +219,16 @@ static void remove_scratch(const compile_toolchain *t) {
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", t->scratch, ignored.text);
 }
 
-/* --- time -------------------------------------------------------------------------- */
-
-struct atomic_late {
-    atomic_bool is;
-};
-
-static rp_status read_limit(int64_t *ns, rp_error *err) {
-    const char *text = base_env_or_default(BASE_ENV_CC_TIMEOUT);
-    char *end = NULL;
-    const double s = strtod(text, &end);
-    if (end == text || *end || !(s >= 0) || s > 1e6)
-        return rp_fail(err, RP_CONFIG, "REPRISE_CC_TIMEOUT=%.40s: expected seconds, as in 300",
-                       text);
-    *ns = (int64_t)(s * 1e9);
-    return RP_OK;
-}
-
-static void say_late(const compile_toolchain *t, char *out, size_t size) {
-    (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
-                   (double)t->limit_ns / 1e9);
-}
-
-static const char late_cure[] = "REPRISE_CC_TIMEOUT gives it more time, REPRISE_CC names another";
-
-bool compile_toolchain_late(compile_toolchain *t) {
-    if (!t->late || !atomic_load(&t->late->is) || !t->path) return false;
-    say_late(t, t->missing, sizeof t->missing);
-    t->cure = late_cure;
-    base_free(t->path);
-    t->path = NULL;
-    return true;
-}
-
-/* Nobody waits as long once more. */
-static rp_status refuse_late(const compile_toolchain *t, rp_error *err) {
-    char text[300];
-    say_late(t, text, sizeof text);
-    atomic_store(&t->late->is, true);
-    return rp_fail(err, RP_UNSUPPORTED, "%s; %s", text, late_cure);
-}
-
 rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
     RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
-    if (t.path) st = store ? learn(&t, store, err) : ask(&t, err);
+    if (t.path) st = read_limit(&t.limit_ns, err);
+    if (t.path && st == RP_OK) st = store ? learn(&t, store, err) : ask(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
-    if (t.path && st == RP_OK) st = read_limit(&t.limit_ns, err);
     if (t.path && st == RP_OK) {
         t.late = base_alloc(sizeof *t.late);
         if (!t.late) st = rp_fail(err, RP_NOMEM, "%s", t.path);
@@ -261,7 +267,8 @@ rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err
     rp_status st = RP_OK;
     *out = NULL;
     if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&t.path, err));
-    if (t.path) st = learn(&t, store, err);
+    if (t.path) st = read_limit(&t.limit_ns, err);
+    if (t.path && st == RP_OK) st = learn(&t, store, err);
     if (st == RP_OK)
         *out = t.version;
     else

@@ -75,6 +75,30 @@ static void a_model_runs_at_level_0(void **state) {
     rp_engine_close(e);
 }
 
+/* Asked what it is, and nothing more: there is no compiler of which anything is known. */
+static void nor_for_what_it_is(void **state) {
+    static const char mute[] = "#!/bin/sh\nsleep 600\n";
+    char path[600], before[600];
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = rp_graph_new("mute");
+    rp_tensor y = rp_neg(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)));
+    (void)state;
+    (void)snprintf(before, sizeof before, "%s", getenv("REPRISE_CC"));
+    (void)snprintf(path, sizeof path, "%s/cc", tree_new("mute"));
+    CHECK_OK(base_file_write_atomic(path, mute, sizeof mute - 1, &err), &err);
+    assert_int_equal(chmod(path, 0700) | setenv("REPRISE_CC", path, 1), 0);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    assert_int_equal(rp_compile(g, cfg, &c, &err), RP_UNSUPPORTED);
+    if (!strstr(err.text, "/cc did not end within 0.2 s and was killed; REPRISE_CC_TIMEOUT"))
+        fail_msg("%s", err.text);
+    assert_int_equal(setenv("REPRISE_CC", before, 1), 0);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+}
+
 static void a_limit_is_a_number(void **state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
@@ -102,9 +126,8 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_program_is_waited_for),
-        cmocka_unit_test(a_graph_runs_op_by_op),
-        cmocka_unit_test(a_model_runs_at_level_0),
+        cmocka_unit_test(no_program_is_waited_for), cmocka_unit_test(a_graph_runs_op_by_op),
+        cmocka_unit_test(a_model_runs_at_level_0),  cmocka_unit_test(nor_for_what_it_is),
         cmocka_unit_test(a_limit_is_a_number),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
