@@ -62,7 +62,7 @@ typedef struct rp_jit_options {
                                             whole, as where `backend` is set and no level */
     rp_device *device; /* a reference is kept; NULL: one by `device` and `threads` of config */
     rp_dynamic dynamic;
-    uint32_t recompile_limit;             /* entries; 0: 8 */
+    uint32_t recompile_limit;             /* entries; 0: that of config, 8 */
     uint32_t accumulated_recompile_limit; /* entries of all rp_jit of this fn together; 0: 256 */
     bool fullgraph;                       /* a graph break is an error */
     bool suppress_errors; /* what cannot be compiled runs op by op, with a warning and a reason,

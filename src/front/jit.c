@@ -15,7 +15,7 @@
 #include "front/limits.h"
 #include "ir/custom.h"
 
-enum { RECOMPILE_LIMIT = 8, ACCUMULATED_LIMIT = 256 };
+enum { ACCUMULATED_LIMIT = 256 };
 
 static atomic_uint next_id;
 
@@ -67,6 +67,16 @@ static rp_status take_device(rp_jit *f, rp_device *given, bool *host, rp_error *
     return *host ? RP_OK : rp_stream_open(f->device, &f->stream, err);
 }
 
+/* The option, or else the setting, which is not for rp_compile. */
+static rp_status take_limits(rp_jit *f, const rp_jit_options *o, rp_error *err) {
+    f->limit = o->recompile_limit ? o->recompile_limit : (uint32_t)f->config->recompile_limit;
+    f->all_limit = o->accumulated_recompile_limit ? o->accumulated_recompile_limit
+                                                  : ACCUMULATED_LIMIT;
+    return f->config->typed[CONFIG_ID_recompile_limit]
+               ? rp_config_set(f->config, "recompile_limit=8", err)
+               : RP_OK;
+}
+
 static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->name = base_strdup(o->name ? o->name : "function");
     f->file = base_strdup(o->file ? o->file : "");
@@ -77,13 +87,11 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->dynamic = o->dynamic;
     f->fullgraph = o->fullgraph;
     f->suppress_errors = o->suppress_errors;
-    f->limit = o->recompile_limit ? o->recompile_limit : RECOMPILE_LIMIT;
-    f->all_limit = o->accumulated_recompile_limit ? o->accumulated_recompile_limit
-                                                  : ACCUMULATED_LIMIT;
     f->uniform = o->uniform;
     rp_compilation_config *resolved = NULL;
     bool host = false;
     RP_TRY(take_config(f, o, err));
+    RP_TRY(take_limits(f, o, err));
     RP_TRY(front_shapes_take(f, err));
     RP_TRY(front_resolve(f->config, &resolved, err));
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;

@@ -46,7 +46,7 @@ $ reprise run synthetic:tiny hi -cc.compile_mm_encoder=true
 ! reprise: compile_mm_encoder=true is not supported: no architecture here has a vision encoder; leave it at false
 ? 3
 $ reprise run synthetic:tiny hi -cc.recompile_limit=1 -cc.gpu_memory_utilization=0.9
-! reprise: recompile_limit=1 is not supported: sizes are symbols, so nothing is compiled again; leave it at 8
+! reprise: recompile_limit=1 is not supported: sizes of a model or a graph are symbols, so nothing is compiled again; functions (rp_jit_new) take it; leave it at 8
 ? 3
 $ reprise run synthetic:tiny hi -cc.custom_ops=none -cc.gpu_memory_utilization=0.95
 ! reprise: gpu_memory_utilization=0.95 is not supported on cpu, which has no memory of its own: the KV cache is as large as max_num_seqs and max_model_len ask for; leave it at 0.9

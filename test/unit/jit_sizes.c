@@ -183,8 +183,31 @@ static void types_of_dynamic_shapes_act(void **state) {
     rp_jit_free(f);
 }
 
+/* The option comes first; past the limit one entry serves every size. */
+static void the_limit_may_be_a_setting(void **state) {
+    static const struct {
+        const char *settings;
+        uint32_t option, general;
+    } cases[] = {{"level=1 recompile_limit=2", 0, 1},
+                 {"level=1 recompile_limit=2", 4, 0},
+                 {"level=1", 0, 0},
+                 {"level=1 recompile_limit=16", 2, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_jit_options o = jit_options(doubled);
+        rp_error err = {0};
+        o.dynamic = RP_DYNAMIC_NONE;
+        o.recompile_limit = cases[i].option;
+        rp_jit *f = jit_by(o, cases[i].settings);
+        for (int n = 2; n < 6; n++) CHECK_OK(call(f, n, 0, &err), &err);
+        assert_int_equal(jit_info(f).general, cases[i].general);
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_limit_may_be_a_setting),
         cmocka_unit_test(each_listed_size_has_an_entry_of_its_own),
         cmocka_unit_test(they_do_not_count_for_the_limit),
         cmocka_unit_test(listed_sizes_are_measured),
