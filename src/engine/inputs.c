@@ -66,6 +66,8 @@ static rp_status open_blocks(engine_inputs *in, rp_error *err) {
     in->seen = base_alloc_array(in->b.max_seqs, sizeof *in->seen);
     if (!in->known || !in->seen) return rp_fail(err, RP_NOMEM, "block tables of a step");
     RP_TRY(ops->alloc(in->device, HAL_DEVICE_MEMORY, in->size, &in->copy, err));
+    /* So that a block in it is one that the cache has, whenever it is read. */
+    RP_TRY(ops->fill(in->device, in->copy, 0, in->size, err));
     RP_TRY(ops->alloc(in->device, HAL_MAPPED_MEMORY, blocks_size(in), &blocks, err));
     in->blocks = blocks;
     make_launch(in);

@@ -53,13 +53,21 @@ static void follow(const engine_parts *ps, engine_entry *e) {
                           plan_exec_get(ps->model.x, leaves[k].seg, i));
 }
 
+/* Whether each sequence of a step has one row, at its end: then a row attends to what earlier steps have stored, and to its own position. Blocks that sequences
+ * share are read by who waited until they were computed (scheduler.c), and rows of padding read none. */
+static bool is_settled(const rp_batch_descriptor *key) {
+    return key->uniform && key->num_tokens == key->num_reqs;
+}
+
 /* Pieces of the model, by the code that is made for so many tokens. */
-static rp_status bind_model(engine_part *p, int64_t tokens, rp_error *err) {
+static rp_status bind_model(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
+    const int64_t tokens = key->num_tokens;
     engine_entry *e = engine_parts_entry(ps, tokens);
     plan_bound *b = e ? p->own[e - ps->entries] : p->bound;
     if (e) follow(ps, e);
     p->last = b;
+    b->settled = is_settled(key);
     return bind_sizes(ps, e ? &e->prog : p->prog, b, tokens, 1, err);
 }
 
@@ -80,7 +88,7 @@ static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_er
     engine_parts *ps = p->all;
     p->last = p->bound;
     if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
-    RP_TRY(bind_model(p, key->num_tokens, err));
+    RP_TRY(bind_model(p, key, err));
     if (!p->joined) return RP_OK;
     p->n_joined = 0;
     if (ps->before) join(p, ps->before, 1);

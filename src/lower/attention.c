@@ -89,6 +89,11 @@ static bool is_alone(const lower_cuda_attention *a, const row_class *c) {
     return a->tensor && !is_narrow(a) && split_team(c) > 1 && c->most == 1;
 }
 
+/* Whether a row's first keys and values are read before the wait where that is promised to be right: by the largest clusters, with which it was faster. */
+static bool reads_early(const lower_cuda_attention *a, const row_class *c) {
+    return a->tensor && c->blocks == MOST_BLOCKS;
+}
+
 /* Warps of a block on tensor cores for few rows. */
 static uint32_t split_warps(const lower_cuda_attention *a, const row_class *c) {
     return is_alone(a, c) || (is_narrow(a) && split_team(c) > 1) ? 2 * SPLIT_WARPS : SPLIT_WARPS;
@@ -199,7 +204,7 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     base_buf *b = &L->source;
     char cluster[48] = "";
     if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_ATTN_BLOCKS(%u)) ", blocks);
-    lower_cuda_head(L, alt->symbol, alt->threads, per_sm(a, c), cluster);
+    lower_cuda_head_with(L, alt->symbol, alt->threads, per_sm(a, c), cluster, "settled");
     base_buf_puts(b, "    const long long rows = ");
     ir_dim_print_c(t, a->rows, "dim", b);
     base_buf_puts(b, ", n_tables = ");
@@ -219,8 +224,10 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     base_buf_printf(b, "    const long long n = %s * A::units;\n",
                     blocks ? "rows" : "(rows + height - 1) / height");
     const bool hints = blocks && a->tensor, split = hints && !is_streamed(a, c);
-    if (split) base_buf_puts(b, "    A::prepare(r);\n    rp_u32 phase = 0;\n");
+    if (split) base_buf_puts(b, "    A::prepare(r);\n    rp_u32 phase = 0;\n    A::state w;\n");
     if (hints) put_announcement(L, a);
+    base_buf_puts(b, reads_early(a, c) ? "    A::read_early(w, hint, settled != 0);\n"
+                                       : "    (void)settled;\n");
     if (is_streamed(a, c)) {
         base_buf_printf(
             b,
@@ -247,10 +254,11 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
                     "    rk_wait();\n"
                     "    for (long long item = blockIdx.x / blocks; item < n; item += gridDim.x / "
                     "blocks)%s\n"
-                    "        A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const "
+                    "        A::run(r, %s(const float *)arg[0], (const A::element *)arg[1], (const "
                     "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const "
                     "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item%s\n}\n",
-                    split ? " {" : "", blocks ? "" : "rows, ", (double)a->record.scale,
+                    split ? " {" : "", split ? "w, " : "", blocks ? "" : "rows, ",
+                    (double)a->record.scale,
                     split ? ", hint, phase);\n        hint = A::no_guess();\n    }" : ");");
 }
 

@@ -14,6 +14,11 @@ enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
 
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
                      const char *how) {
+    lower_cuda_head_with(L, name, threads, per_sm, how, NULL);
+}
+
+void lower_cuda_head_with(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
+                          const char *how, const char *more) {
     base_buf *b = &L->source;
     uint32_t n_dims = ir_dims_symbol_count(L->out->dims);
     base_buf_printf(b, "extern \"C\" __global__ void __launch_bounds__(%u", threads);
@@ -21,6 +26,7 @@ void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t pe
     base_buf_printf(b, ") %s%s(", how, name);
     for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "char *a%u, ", i);
     for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "long long d%u, ", i);
+    if (more) base_buf_printf(b, "long long %s, ", more);
     base_buf_puts(b, "long long items)\n{\n    char *const arg[] = {");
     for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "a%u, ", i);
     base_buf_puts(b, "};\n    const long long dim[] = {");

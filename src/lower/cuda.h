@@ -10,6 +10,9 @@
  * wants them. per_sm: blocks that shall fit on a multiprocessor; 0: any number. */
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
                      const char *how);
+/* The same with one more number behind the sizes; NULL: none. */
+void lower_cuda_head_with(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
+                          const char *how, const char *more);
 /* Columns of an item of such a segment. */
 uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s);
 /* #define FRAG_EPI(row0, n, item, acc): calls the fragment that is being built for each of n rows, a warp a row. */
@@ -38,7 +41,8 @@ typedef struct lower_cuda_attention {
 } lower_cuda_attention;
 /* Whether such attention is for tensor cores; the channel `autotuning` says why it is not, unless exact sums are wanted. */
 bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_record *r);
-/* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. */
+/* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. Behind the sizes they take
+ * plan_bound.settled. */
 rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l);
 
 /* Scans and scatters as launches of their own. */

@@ -56,6 +56,11 @@ void plan_bound_free(plan_bound *b) {
     base_free(o);
 }
 
+/* Whose kernel takes plan_bound.settled as one more size. */
+static bool is_gpu_attention(const plan_launch *l) {
+    return l->attention && l->threads > 0;
+}
+
 /* Everything that does not change with the sizes. */
 static void fill_constant(const plan_exec *x, bound *b) {
     void **args = b->pub.args;
@@ -90,7 +95,7 @@ static void fill_constant(const plan_exec *x, bound *b) {
             numbers += l->n_numbers;
         } else {
             h->dim = b->pub.dims + b->dim_at[l->dim_map];
-            h->n_dim = x->p->dim_maps[l->dim_map].n;
+            h->n_dim = x->p->dim_maps[l->dim_map].n + (is_gpu_attention(l) ? 1 : 0);
         }
     }
 }
@@ -109,7 +114,7 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
     b->dim_at = base_alloc_array(p->n_dim_maps + 1u, sizeof *b->dim_at);
     for (uint32_t i = 0; b->dim_at && i < p->n_dim_maps; i++) {
         b->dim_at[i] = n_dims;
-        n_dims += p->dim_maps[i].n + 1;
+        n_dims += p->dim_maps[i].n + 1; /* settled */
     }
     b->numbers_at = n_dims;
     n_dims += b->range.n_numbers;
@@ -243,9 +248,11 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     RP_TRY(plan_check_symbols(p, symbols, err));
     RP_TRY(grow_values(x, symbols, err));
     for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
-    for (uint32_t i = 0; i < p->n_dim_maps; i++)
+    for (uint32_t i = 0; i < p->n_dim_maps; i++) {
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++)
             pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
+        pub->dims[b->dim_at[i] + p->dim_maps[i].n] = pub->settled;
+    }
     long long *number = pub->dims + b->numbers_at;
     pub->scratch = 0;
     for (uint32_t i = 0; i < pub->n; i++) {

@@ -56,6 +56,9 @@ typedef struct plan_bound {
     hal_launch *launches;
     uint32_t n;
     size_t scratch;
+    /* A promise of who binds, for every bind anew: of what the list's attention reads, nobody stores but each row's own position while the list runs, so that a GPU may
+     * read the rest before the kernels in front have ended. False at first. */
+    bool settled;
     /* private storage */
     void **args;
     size_t *arg_sizes;

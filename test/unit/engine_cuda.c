@@ -1,6 +1,7 @@
 /* The way of a model onto a GPU, with the emulated one: what kernels compute is what the cpu computes, bit for bit. */
 #include "support/check.h"
 
+#include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -97,6 +98,66 @@ static void a_range_has_no_code_for_others(void **state) {
     assert_int_equal(e->plans.n_sized, 2);
     assert_true(e->plans.sized[0].model->n_functions < e->plans.model->n_functions);
     rp_engine_close(e);
+}
+
+/* Of keys and values, 16 bytes each, those that kernels have read before the kernels in front of them ended; the emulated GPU gives what they were before the graph
+ * began, and counts them. */
+static uint64_t read_early(bool *counted) {
+    void *emu = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    uint64_t (*count)(void) = emu ? (uint64_t(*)(void))(uintptr_t)dlsym(emu, "emu_early") : NULL;
+    const uint64_t n = count ? count() : 0;
+    *counted = count != NULL;
+    if (emu) (void)dlclose(emu);
+    return n;
+}
+
+/* Graphs of steps of one token a sequence alone, of so few sequences that the largest clusters take them, read early what they attend to: with prompts in their graphs, pieces, or without graphs, somebody may store it in the same
+ * step. Wherever they are read, log probabilities have the same bits, also those of samples that share the blocks of their prompt. */
+static void steps_of_one_token_alone_read_early(void **state) {
+    static const struct {
+        const char *mode;
+        bool early;
+    } how[] = {{"cudagraph_mode=NONE", false},
+               {"cudagraph_mode=PIECEWISE", false},
+               {"cudagraph_mode=FULL", true},
+               {"cudagraph_mode=FULL_DECODE_ONLY", true},
+               {"cudagraph_mode=FULL_AND_PIECEWISE", true}};
+    enum { PROMPT = 70, TOKENS = 6, N = 3 };
+    int32_t prompt[PROMPT];
+    double want[N][TOKENS];
+    (void)state;
+    NEEDS_GPU();
+    for (int i = 0; i < PROMPT; i++) prompt[i] = (i * 37 + 5) % 250;
+    for (size_t k = 0; k < sizeof how / sizeof *how; k++) {
+        const char *settings[] = {"device=cuda:0",    "max_num_seqs=4",
+                                  "max_model_len=96", "max_num_batched_tokens=24",
+                                  how[k].mode,        NULL};
+        rp_engine *e = engine_must("synthetic:tiny,dtype=bf16", settings);
+        rp_request_options o = plain_request(TOKENS);
+        uint64_t id[N];
+        bool counted;
+        const uint64_t before = read_early(&counted);
+        o.prompt_ids = prompt;
+        o.n_prompt_ids = PROMPT;
+        o.logprobs = true;
+        for (int i = 0; i < N; i++) {
+            if (i == 2) o.n_prompt_ids = PROMPT - 30; /* the others are the same, and go on alone */
+            o.max_tokens = i == 2 ? 2 : TOKENS;
+            id[i] = must_submit(e, &o);
+        }
+        must_run(e, -1);
+        for (int i = 0; i < N; i++) {
+            const rp_result got = must_result(e, id[i]);
+            const size_t size = got.n_output_ids * sizeof *got.logprobs;
+            assert_int_equal(got.n_output_ids, i == 2 ? 2 : TOKENS);
+            if (!k) memcpy(want[i], got.logprobs, size);
+            if (memcmp(got.logprobs, want[i], size)) fail_msg("%s: request %d", how[k].mode, i);
+        }
+        const uint64_t n = read_early(&counted) - before;
+        if (counted && (n > 0) != how[k].early)
+            fail_msg("%s: %llu were read early", how[k].mode, (unsigned long long)n);
+        rp_engine_close(e);
+    }
 }
 
 /* Bytes that a step of three requests copies, the second of them as o has it, in each of four steps behind the prompts. */
@@ -357,6 +418,7 @@ int main(void) {
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(sizes_of_their_own_give_the_bits_of_all),
         cmocka_unit_test(a_range_has_no_code_for_others),
+        cmocka_unit_test(steps_of_one_token_alone_read_early),
         cmocka_unit_test(logits_stay_on_the_device_unless_asked_for),
         cmocka_unit_test(a_step_is_one_launch),
         cmocka_unit_test(pieces_of_a_prefill_are_one_graph),

@@ -487,16 +487,16 @@ struct rk_attn_split {
 
     /* Where the warp's first cells are, if the row is the request of that number and tables and positions are what they were before the wait: a lane has cell
      * number lane, or -1 where none can be told. n: positions. k, v: the lane's share of the first, of which `left` positions exist, or none. arrived: at the
-     * barrier of the cluster. */
+     * barrier of the cluster; early: the share has been asked for. */
     struct guess {
         int found, n, left;
         const element *k, *v;
-        bool arrived;
+        bool arrived, early;
     };
 
     RP_INLINE guess no_guess()
     {
-        const guess none = {-1, 0, 0, 0, 0, false};
+        const guess none = {-1, 0, 0, 0, 0, false, false};
         return none;
     }
 
@@ -528,8 +528,25 @@ struct rk_attn_split {
         return all;
     }
 
-    /* This block's part of an item: a row and part of the heads of a kv head. phase: of the barrier on which results come, 0 at first. */
-    RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
+    /* Before the wait, too, where it is promised that no kernel of the chain writes keys and values of the cache but those of the rows' own positions: the last
+     * that a row reads, which the cell must not hold. A cell that was not the right one is read again. */
+    RP_INLINE void read_early(state &w, guess &hint, bool promised)
+    {
+        if (!promised || hint.left <= 16) return;
+        hint.early = true;
+#pragma unroll
+        for (int i = 0; i < 2 * k_pieces; i++) w.k[i] = early_piece(hint.k + i % 2 * 2 * HD + i / 2 * 32, rk_lane() % 4 + i / 2 * 4);
+#pragma unroll
+        for (int i = 0; i < 4 * v_pieces; i++) w.v[i] = early_piece(hint.v + i % 4 * HD + i / 4 * 64, rk_lane() / 4 + i / 4 * 8);
+    }
+    RP_INLINE int4 early_piece(const element *at, int piece)
+    {
+        const int4 none = {0, 0, 0, 0};
+        return piece < pieces ? rk_load_early(at) : none;
+    }
+
+    /* This block's part of an item: a row and part of the heads of a kv head. w has what read_early read. phase: of the barrier on which results come, 0 at first. */
+    RP_FN void run(room &r, state &w, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
                    long long n_tables, rp_size width, float scale, long long item, const guess &hint, rp_u32 &phase)
     {
         const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 / TEAM * BLOCKS, step = teams * BLOCKS, round = slots * BLOCKS;
@@ -538,8 +555,7 @@ struct rk_attn_split {
         /* Queries and what says where keys and values are is asked for together with those, where they are guessed to be. */
         int4 asked[2 * k_pieces];
         ask_queries(asked, q + ((rp_size)row * HEADS + head) * HD, heads);
-        state w;
-        if (hint.left > 0) {
+        if (hint.left > 0 && !hint.early) {
             fetch_keys(w.k, hint.k, hint.left);
             fetch_values(w.v, hint.v, hint.left);
         }

@@ -92,7 +92,8 @@ struct rk_attn_runs {
         rp_u32 phase = 0;
         for (int i = unit; i < count * single::units; i += units) {
             __syncthreads(); /* the row before is done with shared memory */
-            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess(), phase);
+            typename single::state w;
+            single::run(r.row, w, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess(), phase);
         }
     }
 

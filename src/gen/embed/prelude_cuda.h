@@ -64,7 +64,8 @@ RP_INLINE float rk_over(float x)
 #endif
 
 /* --- chains of kernels --------------------------------------------------------
- * A kernel may start before the one in front of it ends. Until rk_wait it reads nothing that any kernel writes, and writes nothing.
+ * A kernel may start before the one in front of it ends. Until rk_wait it reads nothing that any kernel writes but for hints and what it is promised that none
+ * in front still does, and writes nothing.
  * Every thread of every kernel calls both, since completion is handed on by the wait alone. */
 
 RP_INLINE void rk_launch_dependents()

@@ -151,6 +151,9 @@ RP_INLINE int4 rk_load(const void *p)
     return v;
 }
 
+/* The same before the wait, of memory that kernels write, but none that is still at work. */
+RP_INLINE int4 rk_load_early(const void *p) { return rk_load(p); }
+
 #endif
 
 /* Descriptor of an operand of wgmma. Elements along k, no swizzle (0): core matrices of 8x8 are `leading` bytes apart in k, `stride` in the other

@@ -34,7 +34,8 @@ struct emu_state { /* as in emu.c */
     void (*wait)(void);
     void (*give_way)();          /* others go on, whoever waits for nobody in particular */
     int (*guess)(const int *at); /* read before the wait, whatever kernels write there */
-    char *shared;                /* dynamic shared memory */
+    void (*early)(const void *at, void *to); /* 16 bytes, which none in front writes */
+    char *shared;                            /* dynamic shared memory */
     unsigned shared_size;
 };
 static emu_state *emu;
@@ -324,6 +325,12 @@ static inline float rk_exp2(float x) {
 static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
     return *(const int4 *)p;
+}
+static inline int4 rk_load_early(const void *p) {
+    int4 v;
+    if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
+    emu->early(p, &v);
+    return v;
 }
 
 static inline void rk_fetch_ahead(const void *from, unsigned bytes) {
