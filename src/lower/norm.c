@@ -86,7 +86,8 @@ void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t
                    gain = lower_arg_slot(L, L->where[n->gain]);
     base_buf_printf(
         &L->source,
-        "struct %s {\n    enum { MADE = 1 };\n    struct maker : rk_norm<%" PRId64 ", %u> {\n"
+        "struct %s : rk_rows_in_memory {\n    enum { MADE = 1 };\n    struct maker : "
+        "rk_norm<%" PRId64 ", %u> {\n"
         "        RP_INLINE_MEMBER void start(char *const *arg, char *room, int bytes) { "
         "this->before((const float *)arg[%u], room, bytes); }\n"
         "        RP_INLINE_MEMBER void row(char *const *arg, const long long *, char *to, long "

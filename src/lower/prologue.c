@@ -3,13 +3,14 @@
  * A single row is made by one block, while every other waits for that kernel to end. Where only products read it, of packed numbers those with
  * few blocks, each of their blocks makes it once more in its shared memory, with the code of the kernel, which is then left
  * out. More rows are made by the kernel: its blocks share them. Products on tensor cores make any number: one in each of their blocks, more once, as
- * they want them arranged. */
+ * they want them arranged. Few rows that are no more than gathered they read from the table. */
 #include "lower/prologue.h"
 
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "lower/tensor.h"
+#include "lower/tensor_group.h"
 #include "pass/product.h"
 
 enum {
@@ -24,8 +25,9 @@ struct lower_rows {
     kir_func *k;
     lower_ref *args;
     uint32_t n_args;
-    bool is_norm;
+    bool is_norm, is_gathered;
     lower_norm norm;
+    lower_gathered gathered;
 };
 
 /* --- which rows --------------------------------------------------------------------- */
@@ -142,10 +144,82 @@ static ir_ref only_rounded(const lowerer *L, const pass_group *gr, ir_ref made) 
                : IR_NONE;
 }
 
+/* An input that nothing writes. */
+static bool is_plain_input(const lowerer *L, ir_ref r, rp_dtype dtype, uint32_t rank) {
+    const ir_node *n = ir_node_at(L->g, r);
+    return n->op == IR_input && n->dtype == dtype && n->shape.rank == rank && L->has_memory[r] &&
+           L->where[r].seg == LOWER_INPUT && !is_written(L->g, r);
+}
+
+/* Rows of float32 from an input, by another. */
+static bool is_plain_gather(const lowerer *L, ir_ref r) {
+    const ir_node *n = ir_node_at(L->g, r);
+    return n->op == IR_gather && is_plain_input(L, n->in[0], RP_DTYPE_F32, 2) &&
+           is_plain_input(L, n->in[1], RP_DTYPE_I32, 1);
+}
+
+/* Whether the epilogues of the product of rows `made` alone read r. */
+static bool only_epilogues_read(const lowerer *L, ir_ref r, ir_ref made, ir_dim rows) {
+    if (is_output(L->g, r)) return false;
+    for (ir_ref d = r + 1; d < ir_graph_count(L->g); d++) {
+        const pass_group *gr = reads(ir_node_at(L->g, d), r) ? group_of(L, d, rows) : NULL;
+        if (reads(ir_node_at(L->g, d), r) && (!gr || gr->lhs != made)) return false;
+    }
+    return true;
+}
+
+/* The rows that a group gathers and rounds, where it gathers else what goes with them; IR_NONE: that is not all. */
+static ir_ref find_gathered(lowerer *L, const pass_group *gr, lower_gathered *out) {
+    ir_ref made = IR_NONE, *more = base_arena_array(L->arena, gr->n_nodes + 1u, sizeof *more);
+    *out = (lower_gathered){.more = more};
+    for (uint32_t i = 0; more && i < gr->n_nodes; i++) {
+        const ir_ref r = gr->nodes[i];
+        const ir_node *n = ir_node_at(L->g, r);
+        const bool rounds = n->op == IR_cast && n->dtype == RP_DTYPE_BF16 && L->f->stored[r] &&
+                            is_plain_gather(L, n->in[0]);
+        if ((!rounds && !is_plain_gather(L, r)) || (rounds && made != IR_NONE)) return IR_NONE;
+        if (rounds) {
+            made = r;
+            out->table = ir_node_at(L->g, n->in[0])->in[0];
+            out->at = ir_node_at(L->g, n->in[0])->in[1];
+        } else if (L->f->stored[r]) {
+            more[out->n_more++] = r;
+        }
+    }
+    if (made == IR_NONE) return IR_NONE;
+    const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, made));
+    bool all = only_tensor_products_read(L, made, rows);
+    for (uint32_t i = 0; i < out->n_more; i++)
+        all = all && only_epilogues_read(L, more[i], made, rows);
+    return all ? made : IR_NONE;
+}
+
+/* Rows that products of few rows gather. */
+static rp_status offer_gathered(lowerer *L, const pass_group *gr, int64_t *out) {
+    lower_gathered found;
+    const ir_ref made = find_gathered(L, gr, &found);
+    int64_t k;
+    if (made == IR_NONE ||
+        !ir_dim_is_const(ir_graph_dims(L->g), ir_node_at(L->g, made)->shape.dim[1], &k))
+        return RP_OK;
+    lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
+    if (!r) return rp_fail(L->err, RP_NOMEM, "rows of a product");
+    *r = (lower_rows){.next = L->own_rows,
+                      .made = made,
+                      .from = found.table,
+                      .is_gathered = true,
+                      .gathered = found};
+    L->own_rows = r;
+    *out = lower_few_rows(k);
+    return RP_OK;
+}
+
 rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_t *out) {
-    ir_ref made = only_stored(L, gr);
     *out = 0;
-    if (L->opt->target != GEN_CUDA || made == IR_NONE) return RP_OK;
+    if (L->opt->target != GEN_CUDA) return RP_OK;
+    RP_TRY(offer_gathered(L, gr, out));
+    ir_ref made = only_stored(L, gr);
+    if (*out || made == IR_NONE) return RP_OK;
     ir_ref from = only_rounded(L, gr, made);
     if (from != IR_NONE)
         *out = INT64_MAX;
@@ -156,7 +230,12 @@ rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
     if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     for (uint32_t i = 0; i < L->n_args; i++) args[i] = L->args[i];
-    *r = (lower_rows){L->own_rows, made, from, L->k, args, L->n_args, .is_norm = false};
+    *r = (lower_rows){.next = L->own_rows,
+                      .made = made,
+                      .from = from,
+                      .k = L->k,
+                      .args = args,
+                      .n_args = L->n_args};
     r->is_norm = *out == INT64_MAX && from == IR_NONE && lower_norm_find(L, gr, made, &r->norm);
     L->own_rows = r;
     L->k = NULL;
@@ -182,9 +261,14 @@ const lower_norm *lower_rows_norm(const lower_rows *r) {
 
 bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out) {
     const lower_rows *r = find(L, made);
-    if (!r || r->from == IR_NONE) return false;
+    if (!r || r->from == IR_NONE || r->is_gathered) return false;
     *out = L->where[r->from];
     return true;
+}
+
+const lower_gathered *lower_rows_gathered(const lowerer *L, ir_ref made) {
+    const lower_rows *r = find(L, made);
+    return r && r->is_gathered ? &r->gathered : NULL;
 }
 
 void lower_rows_args(lowerer *L, const lower_rows *r) {

@@ -13,6 +13,15 @@ rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_
 /* Where float32 rows lie that are only rounded to bf16 rows `made`, which products on tensor cores do as they read them; false:
  * these are in memory themselves. */
 bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out);
+/* Rows `made` that a group gathers and rounds, which products of few rows read where they lie: the table of float32, the rows' places, and what else is gathered
+ * so, for their epilogues. */
+typedef struct lower_gathered {
+    ir_ref table, at;
+    const ir_ref *more;
+    uint32_t n_more;
+} lower_gathered;
+/* NULL: made is no such. */
+const lower_gathered *lower_rows_gathered(const lowerer *L, ir_ref made);
 /* What makes rows `made`, or NULL. Then, in the kernel of a product whose argument 0 they are: its function for blocks of `threads`, or a warp (32), with
  * arguments added to L->args; and the statement that calls it for a row (an expression) of those whose first goes `to`. */
 const lower_rows *lower_rows_of(const lowerer *L, ir_ref made);

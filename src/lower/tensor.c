@@ -49,13 +49,48 @@ static rp_status put_own(lowerer *L, const group *g, const char *name, uint32_t 
     RP_TRY(lower_rows_function(L, g->own, function, threads));
     base_buf_printf(
         b,
-        "struct %s {\n    enum { MADE = 1 };\n    struct maker : rk_making {\n"
+        "struct %s : rk_rows_in_memory {\n    enum { MADE = 1 };\n    struct maker : rk_making {\n"
         "        RP_INLINE void row(char *const *arg, const long long *dim, char *to, long long "
         "row)\n        {\n            ",
         own);
     lower_rows_call(L, g->own, function, first, "row");
     base_buf_puts(b, "\n        }\n    };\n};\n");
     return base_buf_status(b, L->err);
+}
+
+/* NAME_rows: where rows are that lie in memory, one behind the other, or are gathered there. Gives its name. */
+static char *put_in_memory(lowerer *L, const group *g, const char *name) {
+    base_buf *b = &L->source;
+    if (!g->gathered) return base_arena_str(L->arena, "rk_rows_in_memory");
+    const ir_dim size = ir_node_at(L->g, g->gathered->table)->shape.dim[0];
+    base_buf_printf(b,
+                    "struct %s_rows : rk_rows_in_memory {\n    RP_INLINE long long place(char "
+                    "*const *arg, const long long *dim, long long row) { return "
+                    "rk_row_of((const rp_i32 *)arg[%u], row, ",
+                    name, lower_arg_slot(L, L->where[g->gathered->at]));
+    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), size), "dim", b);
+    base_buf_puts(b, "); }\n};\n");
+    return base_arena_printf(L->arena, "%s_rows", name);
+}
+
+/* While g's text is made that gathers, nothing of it is in memory. */
+static void set_in_memory(lowerer *L, const group *g, bool is) {
+    for (uint32_t i = 0; g->gathered && i < g->gathered->n_more; i++)
+        L->has_memory[g->gathered->more[i]] = is;
+}
+
+/* Kernels of all classes have the same arguments. */
+static void add_gathered_args(lowerer *L, const group *g) {
+    const lower_gathered *from = g->gathered;
+    if (!from) return;
+    (void)lower_arg_slot(L, L->where[from->table]);
+    (void)lower_arg_slot(L, L->where[from->at]);
+    for (uint32_t i = 0; i < from->n_more; i++) {
+        const ir_node *n = ir_node_at(L->g, from->more[i]);
+        (void)lower_arg_slot(L, L->where[from->more[i]]);
+        (void)lower_arg_slot(L, L->where[n->in[0]]);
+        (void)lower_arg_slot(L, L->where[n->in[1]]);
+    }
 }
 
 static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char *base, ir_dim rows,
@@ -72,9 +107,11 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
                        .threads = WARPS * 32,
                        .per_sm = 1};
     const bool makes = g->own && most == 1;
-    RP_TRY(lower_tensor_units(L, gr, g, name));
-    char *own = makes ? base_arena_printf(L->arena, "%s_rows", name)
-                      : base_arena_str(L->arena, "rk_rows_in_memory");
+    set_in_memory(L, g, false);
+    const rp_status st = lower_tensor_units(L, gr, g, name);
+    set_in_memory(L, g, true);
+    RP_TRY(st);
+    char *own = makes ? base_arena_printf(L->arena, "%s_rows", name) : put_in_memory(L, g, name);
     if (!own) return rp_fail(L->err, RP_NOMEM, "kernel name");
     if (makes) RP_TRY(put_own(L, g, name, WARPS * 32));
     base_buf_printf(b,
@@ -83,13 +120,19 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
                     "    typedef rk_rows_%s rows;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
                     name, name, own, f.k, f.rows, f.tiles, f.chunk, f.slots, f.cap,
-                    rp_dtype_name(g->own ? RP_DTYPE_BF16 : g->x), alt->scratch);
+                    rp_dtype_name(g->own        ? RP_DTYPE_BF16
+                                  : g->gathered ? RP_DTYPE_F32
+                                                : g->x),
+                    alt->scratch);
+    const uint32_t slot = g->own        ? 2
+                          : g->gathered ? lower_arg_slot(L, L->where[g->gathered->table])
+                                        : 0;
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
-                    "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, %s, a1, "
+                    "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, a%u, a1, "
                     "(int)rows);\n}\n",
-                    name, g->own ? "a2" : "a0");
+                    name, slot);
     (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){.tensor = true});
     return base_buf_status(b, L->err);
 }
@@ -281,6 +324,7 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     lower_ref from = operand[0];
     g.x = lower_rows_unrounded(L, gr->lhs, &from) ? RP_DTYPE_F32 : x;
     g.own = lower_rows_of(L, gr->lhs);
+    g.gathered = lower_rows_gathered(L, gr->lhs);
     ir_dim rows = lower_flat_rows(L, lhs);
     const int64_t most = lower_few_rows(g.k), units = g.units;
     int64_t least, largest;
@@ -298,6 +342,7 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     L->args[1] = operand[1];
     L->args[2] = arranged;
     L->n_args = 3;
+    add_gathered_args(L, &g);
     RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
     if (most > 1) RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
     for (uint32_t i = 0; i < n_many; i++)

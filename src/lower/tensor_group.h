@@ -19,14 +19,15 @@ typedef struct lower_tensor_part {
 typedef struct lower_tensor_parts {
     lower_tensor_part *parts;
     uint32_t n_parts;
-    rp_dtype x;                /* of rows */
-    const lower_rows *own;     /* makes few of them in the kernel; NULL: they are in memory */
-    int64_t k, units, columns; /* of a unit, of each of its matrices */
-    int64_t tiles;             /* of a unit, at most */
-    bool direct;               /* every epilogue is elementwise */
-    bool alone;                /* and touches no memory but its result's */
-    const lower_tiles *to;     /* in which the result lies; NULL: rows, one behind the other */
-    bool rotary;               /* every part has one */
+    rp_dtype x;                     /* of rows */
+    const lower_rows *own;          /* makes few of them in the kernel; NULL: they are in memory */
+    const lower_gathered *gathered; /* where few of them are gathered from; NULL: they are not */
+    int64_t k, units, columns;      /* of a unit, of each of its matrices */
+    int64_t tiles;                  /* of a unit, at most */
+    bool direct;                    /* every epilogue is elementwise */
+    bool alone;                     /* and touches no memory but its result's */
+    const lower_tiles *to;          /* in which the result lies; NULL: rows, one behind the other */
+    bool rotary;                    /* every part has one */
 } lower_tensor_parts;
 
 enum {

@@ -296,6 +296,37 @@ static void check_rows(int rows, int k, bool norm) {
     check_made(&b, &returned, what);
 }
 
+/* Rows that are gathered, rounded and multiplied, and others that are gathered for what is behind: few of them are read where they are, unless they are returned. Places
+ * in front of the table and behind it are its first and last. */
+static both gathered_of(int rows, bool returned) {
+    enum { TABLE = 11, PLACES = 2 };
+    char text[900];
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%last: f32[%d,40], %%heads: f32[%d,96], %%rows: i32[R]) where R in "
+                   "[%d,%d] {\n"
+                   "  %%w = param @w : bf16[40,96]\n  %%l = gather %%last, %%rows\n"
+                   "  %%h = gather %%heads, %%rows\n  %%x = cast %%h {dtype=bf16}\n"
+                   "  %%y = matmul %%x, %%w {trans_b=true}\n  %%z = add %%y, %%l\n"
+                   "  ret %%z%s }\n",
+                   TABLE, TABLE, rows, rows, returned ? ", %x, %l" : "");
+    both b = both_of(text, SEED);
+    ir_value *places = &b.l.leaf[IR_LEAF_INPUT][PLACES];
+    for (int r = 0; r < rows; r++) places->data[r] = (r * 7 + 5) % (TABLE + 4) - 2;
+    return b;
+}
+
+static void rows_are_gathered_by_the_product(void **state) {
+    static const int rows[] = {1, 5, 8, 9, 40};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "%d rows that are gathered", rows[i]);
+        both b = gathered_of(rows[i], false), returned = gathered_of(rows[i], true);
+        check_made(&b, &returned, what);
+    }
+}
+
 /* Rows that products make have the bits that a kernel of their own gives. */
 static void rows_are_the_same_wherever_they_are_made(void **state) {
     static const int rows[] = {1, 6, 40, 130};
@@ -371,6 +402,7 @@ int main(void) {
         cmocka_unit_test(columns_end_where_the_matrix_does),
         cmocka_unit_test(units_end_where_the_matrix_does),
         cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
+        cmocka_unit_test(rows_are_gathered_by_the_product),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(squares_are_added_in_one_order),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),

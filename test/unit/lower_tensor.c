@@ -80,8 +80,48 @@ static void angles_are_gathered_by_the_product(void **state) {
                          1); /* read as 32 bits, each second place would be 0 */
 }
 
+/* The symbol of the first launch of a head whose rows are gathered, for so many of them; `more` is what it returns besides. */
+static const char *gather_of(int64_t rows, const char *more, lower_piece *p, ir_graph **g) {
+    static const char text[] =
+        "graph @g(%%last: f32[T,64], %%heads: f32[T,64], %%rows: i32[R]) where T in [1,64], R in "
+        "[1,64] {\n"
+        "  %%w = param @w : bf16[64,64]\n  %%l = gather %%last, %%rows\n"
+        "  %%h = gather %%heads, %%rows\n  %%x = cast %%h {dtype=bf16}\n"
+        "  %%y = matmul %%x, %%w {trans_b=true}\n  %%z = add %%y, %%l\n  ret %%z%s }\n";
+    char graph[sizeof text + 20];
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    (void)snprintf(graph, sizeof graph, text, more);
+    CHECK_OK(ir_parse(graph, strlen(graph), g, &err), &err);
+    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+    const lower_alt *alt = p->launches[0].alts;
+    while (alt->max < rows) alt++;
+    return alt->symbol;
+}
+
+static void few_rows_are_gathered_by_the_product(void **state) {
+    static const struct {
+        const char *more;
+        int64_t rows;
+        bool runs;
+    } want[] = {{"", 1, false},    {"", 8, false},    {"", 9, true},
+                {", %x", 1, true}, {", %l", 1, true}, {", %h", 8, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        lower_piece p;
+        ir_graph *g;
+        const char *symbol = gather_of(want[i].rows, want[i].more, &p, &g);
+        if ((symbol != NULL) != want[i].runs)
+            fail_msg("%d rows, also returned \"%s\": %s", (int)want[i].rows, want[i].more,
+                     symbol ? symbol : "nothing runs");
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
-                                       cmocka_unit_test(angles_are_gathered_by_the_product)};
+                                       cmocka_unit_test(angles_are_gathered_by_the_product),
+                                       cmocka_unit_test(few_rows_are_gathered_by_the_product)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

@@ -265,6 +265,7 @@ struct rk_making {
 };
 struct rk_rows_in_memory {
     enum { MADE = 0 };
+    RP_INLINE long long place(char *const *, const long long *, long long row) { return row; } /* of a row, counted in rows */
     struct maker : rk_making {
         RP_INLINE void row(char *const *, const long long *, char *, long long) {}
     };

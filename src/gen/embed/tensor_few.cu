@@ -95,9 +95,11 @@ struct rk_ring {
 };
 
 /* n rows as bf16. */
-template <class T, class X>
-RP_FN void rk_stage(const typename X::type *x, int n)
+template <class P>
+RP_FN void rk_stage(char *const *arg, const long long *dim, const typename P::rows::type *x, int n)
 {
+    typedef typename P::tile T;
+    typedef typename P::rows X;
     /* All that a thread brings at once, where it is no more than registers hold. */
     enum { SHARE = (T::ROWS * (T::K / 8) + T::THREADS - 1) / T::THREADS, AHEAD = SHARE < 32 ? SHARE : 32 };
     const int total = n * (T::K / 8); /* eight elements a thread */
@@ -105,7 +107,10 @@ RP_FN void rk_stage(const typename X::type *x, int n)
         int4 v[AHEAD];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            if (first + j * T::THREADS < total) v[j] = X::load(x + (rp_size)(first + j * T::THREADS) * 8);
+            if (first + j * T::THREADS < total) {
+                const int i = first + j * T::THREADS;
+                v[j] = X::load(x + P::place(arg, dim, i / (T::K / 8)) * T::K + i % (T::K / 8) * 8);
+            }
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const int i = first + j * T::THREADS;
@@ -231,7 +236,7 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
     if (P::MADE)
         maker.row(arg, dim, rk_dynamic + T::X, 0);
     else
-        rk_stage<T, X>((const typename X::type *)x, rows);
+        rk_stage<P>(arg, dim, (const typename P::rows::type *)x, rows);
     __syncthreads();
     /* A lane's row of x; rows that are not there are zeros, all in one place. */
     const bool has = lane % 8 < rows;
