@@ -401,10 +401,10 @@ static void products_of_some_rows_keep_multiprocessors_busy(void **state) {
         uint32_t blocks;
         const char *
             tile; /* tiles of weights of a job, rows, k of a chunk, chunks, slices, blocks that share them */
-    } want[] = {{2048, 2048, "_s64x4", 64, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(4), "},
+    } want[] = {{2048, 2048, "_s64x4", 88, "<2048, 6, 64, 128, 5, 4, RK_BLOCKS(4), "},
                 {3072, 2048, "_s64x4", 96, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(4), "},
                 {4096, 4096, "_s64x2", 128, "<4096, 4, 64, 128, 6, 4, RK_BLOCKS(2), "},
-                {6144, 4096, "_s64x2", 96, "<4096, 8, 64, 128, 4, 4, RK_BLOCKS(2), "},
+                {6144, 4096, "_s64x2", 128, "<4096, 6, 64, 128, 5, 4, RK_BLOCKS(2), "},
                 {8192, 2048, "_s64x2", 128, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(2), "},
                 {28672, 4096, "_s64x1", 0, "<4096, 8, 64, 128, 4, 4, RK_BLOCKS(1), "}};
     (void)state;
