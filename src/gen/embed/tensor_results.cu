@@ -62,7 +62,8 @@ struct rk_results {
 #pragma unroll
         for (int j = 0; j < N; j++) {
             const int p = pair_of(from, j), row = WHOLE || row_of(p) < T::PIECE ? row_of(p) : 0;
-            const float *own = sums + row * T::ROW + p % P::UNITS * mats * P::COLUMNS + threadIdx.x % 32;
+            const int unit = WHOLE || p % P::UNITS < job.n_units ? p % P::UNITS : 0;
+            const float *own = sums + row * T::ROW + unit * mats * P::COLUMNS + threadIdx.x % 32;
             s[j][0] = sum_of(own);
 #pragma unroll
             for (int m = 1; m < P::MATS; m++) s[j][m] = P::PAIRS ? __shfl_xor_sync(RK_WARP, s[j][0], 1) : m < mats ? sum_of(own + m * P::COLUMNS) : 0.0f;

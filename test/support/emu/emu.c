@@ -370,9 +370,21 @@ typedef struct emu_module {
 static uint64_t n_launches;
 
 /* chained: by a programmatic edge. */
+/* So many bytes, behind which lies what nobody may touch. */
+static char *shared_memory(unsigned size) {
+    enum { MOST = (MOST_SHARED + PAGE - 1) / PAGE * PAGE, ALIGN = 128 };
+    static char *at;
+    if (!at) {
+        at = mmap(NULL, MOST + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) emu_die("no memory");
+        (void)mprotect(at + MOST, PAGE, PROT_NONE);
+    }
+    return at + MOST - (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
             const long long *arg, bool chained) {
-    static char memory[MOST_SHARED] __attribute__((aligned(1024)));
+    char *memory;
     const struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction before;
     if (threads == 0 || threads > MOST_THREADS || grid == 0 || shared > MOST_SHARED) return INVALID;
@@ -380,6 +392,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     if (!stacks)
         stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memory = shared_memory(shared);
     (void)sigaction(SIGSEGV, &fault, &before);
     open_to_kernel(chained);
     early = chained;
