@@ -143,6 +143,12 @@ RP_INLINE rp_i32 rk_guess(const rp_i32 *p)
     return rk_peek(p);
 }
 
+/* The same before the wait, of what the kernels that write it have written: one behind them has waited for them before it let the next one start. */
+RP_INLINE rp_i32 rk_settled(const rp_i32 *p)
+{
+    return rk_peek(p);
+}
+
 /* 16 bytes that other kernels write: never from the first-level cache. */
 RP_INLINE int4 rk_load(const void *p)
 {

@@ -53,7 +53,8 @@ typedef struct area {
     char *at;
     size_t size; /* whole pages */
     bool host;
-    bool written;       /* by a kernel, ever */
+    bool written;       /* by a kernel, ever, */
+    uint64_t writer;    /* and by which one last */
     int access;         /* PROT_* */
     emu_work *by;       /* what used it last, or NULL, */
     unsigned long turn; /* and how much of that was given by then */
@@ -178,6 +179,8 @@ typedef struct emu_state { /* as in kernel.h */
     void (*give_way)(void);
     int (*guess)(const int *at);
     void (*early)(const void *at, void *to);
+    void (*launch)(void);
+    int (*settled)(const int *at);
     char *shared;
     unsigned shared_size;
 } emu_state;
@@ -199,6 +202,10 @@ static unsigned long long slots[MOST_THREADS / 32][2][32];
 static void *kernel_fn;
 static const char *kernel_name;
 static bool early; /* a first block, whose threads have not all come to their wait */
+static uint64_t n_launches;
+/* Of the last kernel that let the next one start when it had waited itself: whoever starts behind it finds what those in front of it wrote. */
+static uint64_t last_late;
+static bool late; /* so far, the kernel that runs */
 static long long kernel_arg[MOST_PARAMETERS];
 
 /* Saves the callee's registers on this stack and goes on on the other. */
@@ -233,6 +240,10 @@ static void do_wait(void) {
     if (early) give_way(AT_WAIT);
 }
 
+static void do_launch(void) {
+    late = late && fibers[now].waited;
+}
+
 /* What a kernel reads too early on purpose, for a hint. */
 static int do_guess(const int *at) {
     for (size_t i = 0; early && i < n_areas; i++) {
@@ -245,6 +256,19 @@ static int do_guess(const int *at) {
         return v;
     }
     return *at;
+}
+
+/* What a kernel reads before its wait because its writers have ended. */
+static int do_settled(const int *at) {
+    for (size_t i = 0; early && i < n_areas; i++) {
+        const area *a = &areas[i];
+        if ((const char *)at < a->at || (const char *)at >= a->at + a->size || !a->written)
+            continue;
+        if (a->writer >= last_late)
+            emu_die("%s: takes it that who writes memory has ended, which may still run",
+                    kernel_name);
+    }
+    return do_guess(at);
 }
 
 static uint64_t n_early;
@@ -285,6 +309,7 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
             emu_die("%s: %s memory that kernels write before griddepcontrol.wait", kernel_name,
                     writes ? "writes" : "reads");
         areas[i].written |= writes;
+        if (writes) areas[i].writer = n_launches;
         allow(&areas[i], areas[i].written ? PROT_READ | PROT_WRITE : PROT_READ);
         return;
     }
@@ -367,8 +392,6 @@ typedef struct emu_module {
     emu_function *functions;
 } emu_module;
 
-static uint64_t n_launches;
-
 /* chained: by a programmatic edge. */
 /* So many bytes, behind which lies what nobody may touch. */
 static char *shared_memory(unsigned size) {
@@ -396,6 +419,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     (void)sigaction(SIGSEGV, &fault, &before);
     open_to_kernel(chained);
     early = chained;
+    late = true;
     kernel_fn = f->fn;
     kernel_name = f->name;
     memset(kernel_arg, 0, sizeof kernel_arg);
@@ -406,6 +430,8 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     state.give_way = do_give_way;
     state.guess = do_guess;
     state.early = do_early;
+    state.launch = do_launch;
+    state.settled = do_settled;
     state.shared = memory;
     state.shared_size = shared;
     state.block_size = (emu_dim){threads, 1, 1};
@@ -420,6 +446,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     }
     close_memory();
     (void)sigaction(SIGSEGV, &before, NULL);
+    if (late) last_late = n_launches;
     n_launches++;
     (void)pthread_mutex_unlock(&lock);
     return 0;

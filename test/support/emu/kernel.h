@@ -35,6 +35,8 @@ struct emu_state { /* as in emu.c */
     void (*give_way)();          /* others go on, whoever waits for nobody in particular */
     int (*guess)(const int *at); /* read before the wait, whatever kernels write there */
     void (*early)(const void *at, void *to); /* 16 bytes, which none in front writes */
+    void (*launch)(void);                    /* the next kernel may start */
+    int (*settled)(const int *at);           /* read before the wait, when its writers are done */
     char *shared;                            /* dynamic shared memory */
     unsigned shared_size;
 };
@@ -46,6 +48,7 @@ extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
 /* asm volatile("griddepcontrol.wait;" ::: "memory") and its like, without operands. */
 static inline void emu_asm(const char *text) {
     if (__builtin_strstr(text, "griddepcontrol.wait")) emu->wait();
+    if (__builtin_strstr(text, "griddepcontrol.launch_dependents")) emu->launch();
 }
 #define asm
 #define volatile(...) emu_asm(#__VA_ARGS__)
@@ -338,6 +341,9 @@ static inline void rk_fetch_ahead(const void *from, unsigned bytes) {
 }
 static inline int rk_peek(const int *p) {
     return *p;
+}
+static inline int rk_settled(const int *p) {
+    return emu->settled(p);
 }
 static inline int rk_guess(const int *p) {
     return emu->guess(p);
