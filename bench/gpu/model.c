@@ -61,10 +61,10 @@ static rp_status send(const model *m, uint64_t to, const void *from, size_t size
 
 /* Which row of the model each packed row is, on the GPU. */
 static rp_status send_rows(const model *m, gen_step_matrix x, uint64_t *out, rp_error *err) {
-    uint32_t n = template_rows(&m->t, x);
+    uint32_t n = gen_batch_rows(&m->t.batch, x);
     uint32_t *rows = base_alloc_array(n, sizeof *rows);
     if (!rows) return rp_fail(err, RP_NOMEM, "rows of a matrix");
-    for (uint32_t i = 0; i < n; i++) rows[i] = template_row(&m->t, x, i);
+    for (uint32_t i = 0; i < n; i++) rows[i] = gen_batch_row(&m->t.batch, x, i);
     rp_status st = get(m, n * sizeof *rows, "rows of a matrix", out, err);
     if (st == RP_OK) st = send(m, *out, rows, n * sizeof *rows, err);
     base_free(rows);
@@ -74,14 +74,14 @@ static rp_status send_rows(const model *m, gen_step_matrix x, uint64_t *out, rp_
 static rp_status fill_matrix(model *m, gen_step_matrix x, rp_error *err) {
     uint64_t rows = 0;
     uint32_t layers = x == GEN_STEP_HEAD ? 1 : m->s.layers;
-    int k = (int)gen_step_k(&m->s, x), unit = (int)template_unit(&m->t, x);
-    uint64_t n = template_bytes(&m->t, x) / 16;
+    int k = (int)gen_step_k(&m->s, x), unit = GEN_BATCH_TILE_ROWS;
+    uint64_t n = gen_batch_bytes(&m->t.batch, x) / 16;
     float scale = scale_of(m, x);
     rp_status st = send_rows(m, x, &rows, err);
     for (uint32_t l = 0; st == RP_OK && l < layers; l++) {
         uint32_t seed = seed_of(l, x);
         void *args[] = {&m->matrix[l][x], &rows, &k, &unit, &n, &seed, &scale};
-        st = launch(m, unit > 16 ? "fill_tiles" : "fill_packed", 4096, 1, 256, 0, args, err);
+        st = launch(m, "fill_tiles", 4096, 1, 256, 0, args, err);
     }
     if (st == RP_OK)
         st = cuda_check(m->gpu->cu, m->gpu->cu->stream_synchronize(m->stream), "weights", err);
@@ -95,7 +95,7 @@ static rp_status make_weights(model *m, rp_error *err) {
     uint32_t gain_seed = SEED_GAIN, seed = SEED_EMBEDDING;
     float scale = embedding_scale, spread = 0.2f, one = 1.0f, zero = 0.0f;
     for (int x = 0; x < GEN_STEP_MATRICES_; x++)
-        m->weights_size += template_bytes(&m->t, (gen_step_matrix)x) *
+        m->weights_size += gen_batch_bytes(&m->t.batch, (gen_step_matrix)x) *
                            (x == GEN_STEP_HEAD ? 1 : m->s.layers);
     RP_TRY(get(m, m->weights_size, "weights", &m->weights, err));
     RP_TRY(get(m, n_rows * 2, "embedding", &m->embedding, err));
@@ -104,7 +104,7 @@ static rp_status make_weights(model *m, rp_error *err) {
     for (uint32_t l = 0; l < m->s.layers; l++)
         for (int x = 0; x < GEN_STEP_HEAD; x++) {
             m->matrix[l][x] = at;
-            at += template_bytes(&m->t, (gen_step_matrix)x);
+            at += gen_batch_bytes(&m->t.batch, (gen_step_matrix)x);
         }
     m->matrix[0][GEN_STEP_HEAD] = at;
     for (int x = 0; x < GEN_STEP_MATRICES_; x++) RP_TRY(fill_matrix(m, (gen_step_matrix)x, err));

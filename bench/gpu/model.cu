@@ -24,19 +24,7 @@ __device__ u64 thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 
 /* ---- filling ---- */
 
-/* n pieces of 16 bytes of a packed matrix; rows: which row of the model each packed row is, ~0 for none. */
-extern "C" __global__ void fill_packed(u16 *out, const u32 *rows, int k, int unit, u64 n, u32 seed, float scale)
-{
-    for (u64 q = thread(); q < n; q += (u64)gridDim.x * blockDim.x) {
-        const int lane = q % 32, halves = unit / 8, half = q / 32 % halves;
-        const u64 pair = q / 32 / halves % (k / 32), at = q / 32 / halves / (k / 32);
-        const u32 row = rows[at * unit + half * 8 + lane / 4];
-        for (int e = 0; e < 8; e++)
-            out[q * 8 + e] = row == ~0u ? 0 : bf16(uniform(seed, (u64)row * k + pair * 32 + lane % 4 * 8 + e) * scale);
-    }
-}
-
-/* The same of a matrix in tiles of 128 rows, [tile][k / 8][128][8]. */
+/* n pieces of 16 bytes of a packed matrix in tiles of 128 rows, [tile][k / 8][128][8]; rows: which row of the model each packed row is, ~0 for none. */
 extern "C" __global__ void fill_tiles(u16 *out, const u32 *rows, int k, int unit, u64 n, u32 seed, float scale)
 {
     for (u64 q = thread(); q < n; q += (u64)gridDim.x * blockDim.x) {

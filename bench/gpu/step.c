@@ -3,8 +3,8 @@
  * usage: step SHAPE BATCH [CONTEXT] [SETTING=VALUE ...]               a decode step; SHAPE: 135m, 1b, 8b
  *        step SHAPE prefill TOKENS [SETTING=VALUE ...]     a prefill of one sequence, the head for its last token alone
  *
- * Settings: edges=programmatic|full, check=0|1, many=0|1 (the template of many rows; more than 8 sequences need it), tiles as MATRIX.FIELD
- * (up.slots=5; qkv, o, up, down, head, attention and the fields of gen_decode_tile, gen_batch_tile or gen_step_attention), repeat (of a kernel,
+ * Settings: edges=programmatic|full, check=0|1, tiles as MATRIX.FIELD
+ * (up.stages=5; qkv, o, up, down, head, attention and the fields of gen_batch_tile or gen_step_attention), repeat (of a kernel,
  * in place: repeat.up=2 shows what one costs).
  *
  * probe=1 ends once GPU, driver and settings are known to do. Prints "ready ..." once the graph is built and its results
@@ -78,8 +78,6 @@ static bool set_one(bench *b, const char *text, bool late) {
         b->check = value != 0;
     else if (strcmp(name, "probe") == 0)
         b->probe = value != 0;
-    else if (strcmp(name, "many") == 0)
-        b->t.many = b->t.many || value != 0;
     else if (strncmp(name, "repeat.", 7) == 0)
         return set_repeat(b, name + 7, value);
     else
@@ -99,7 +97,6 @@ static rp_status settle(bench *b, int argc, char **argv, rp_error *err) {
                                                         : 1024;
     b->t.prefill = strcmp(argv[2], "prefill") == 0;
     b->t.rows = b->t.prefill ? number : (uint32_t)strtoul(argv[2], NULL, 10);
-    b->t.many = b->t.prefill || b->t.rows > GEN_DECODE_MAX_BATCH;
     b->context = b->t.prefill ? 0 : number;
     b->t.s = (gen_step){.layers = shapes[i].layers,
                         .hidden = shapes[i].hidden,
@@ -141,7 +138,7 @@ static rp_status compile(bench *b, rp_error *err) {
     size_t size = 0;
     base_buf text;
     base_buf_init(&text, 0);
-    template_text(&b->t, &text);
+    gen_batch_text(&b->t.batch, &text);
     uint64_t t0 = base_now_ns();
     rp_status st = base_buf_status(&text, err);
     if (st == RP_OK)
@@ -150,7 +147,7 @@ static rp_status compile(bench *b, rp_error *err) {
     b->compile_ms = (double)(base_now_ns() - t0) / 1e6;
     if (st == RP_OK) st = cuda_code_load(&b->cu, cubin, &b->module, err);
     for (unsigned k = 0; st == RP_OK && k < GEN_STEP_KERNELS_; k++) {
-        gen_step_launch l = template_launch(&b->t, k);
+        gen_step_launch l = gen_batch_launch_of(&b->t.batch, k);
         st = cuda_code_kernel(&b->cu, b->module, l.name, l.shared, &b->kernel[k], err);
     }
     base_free(cubin);
@@ -161,28 +158,27 @@ static rp_status compile(bench *b, rp_error *err) {
 static rp_status get_buffers(bench *b, rp_error *err) {
     const gen_step *s = &b->t.s;
     size_t room = b->t.room, sums = room * 4;
-    size_t x_rows = b->t.many ? gen_batch_x_rows(&b->t.batch) : room;
+    size_t x_rows = gen_batch_x_rows(&b->t.batch);
     const struct {
         uint64_t *at;
         size_t size;
-    } all[] = {
-        {&b->residual, room * s->hidden * 4},
-        {&b->x, x_rows * s->hidden * 2},
-        {&b->q, room * s->heads * s->head_dim * 2},
-        {&b->attention, x_rows * s->heads * s->head_dim * 2},
-        {&b->hidden, x_rows * s->ffn * 2},
-        {&b->squares_o, sums * (b->t.many ? gen_batch_partials(&b->t.batch, GEN_STEP_O) : 1)},
-        {&b->squares_down, sums * (b->t.many ? gen_batch_partials(&b->t.batch, GEN_STEP_DOWN) : 1)},
-        {&b->candidates, template_candidates(&b->t)},
-        {&b->step, (2 * room + 1) * 4},
-        {&b->ids, (size_t)(b->m.max_len + 1) * room * 4}};
+    } all[] = {{&b->residual, room * s->hidden * 4},
+               {&b->x, x_rows * s->hidden * 2},
+               {&b->q, room * s->heads * s->head_dim * 2},
+               {&b->attention, x_rows * s->heads * s->head_dim * 2},
+               {&b->hidden, x_rows * s->ffn * 2},
+               {&b->squares_o, sums * gen_batch_partials(&b->t.batch, GEN_STEP_O)},
+               {&b->squares_down, sums * gen_batch_partials(&b->t.batch, GEN_STEP_DOWN)},
+               {&b->candidates, template_candidates(&b->t)},
+               {&b->step, (2 * room + 1) * 4},
+               {&b->ids, (size_t)(b->m.max_len + 1) * room * 4}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         RP_TRY(cuda_gpu_alloc(&b->gpu, all[i].size, "activations", all[i].at, err));
     return RP_OK;
 }
 
 static rp_status add(bench *b, unsigned k, void **parameters, rp_error *err) {
-    gen_step_launch l = template_launch(&b->t, k);
+    gen_step_launch l = gen_batch_launch_of(&b->t.batch, k);
     cuda_launch c = {
         b->kernel[k], {l.grid[0], l.grid[1], l.grid[2]}, l.threads, l.shared, parameters};
     for (uint32_t i = 0; i < b->repeat[k]; i++) RP_TRY(cuda_chain_add(&b->chain, &c, err));
@@ -195,34 +191,7 @@ static void caches_of(const bench *b, uint32_t l, uint64_t *keys, uint64_t *valu
     *values = b->m.values + l * b->m.cache_layer * 2;
 }
 
-static rp_status add_layer_of_few(bench *b, uint32_t l, rp_error *err) {
-    uint64_t *w = b->m.matrix[l], first = model_gain(&b->m, 2 * l),
-             second = model_gain(&b->m, 2 * l + 1), keys, values;
-    caches_of(b, l, &keys, &values);
-    void *qkv[] = {&w[GEN_STEP_QKV], &first,   &b->x,       &b->q,     &keys,
-                   &values,          &b->step, &b->m.table, &b->m.rope};
-    void *attention[] = {&b->q, &keys, &values, &b->attention, &b->step, &b->m.table};
-    void *o[] = {&w[GEN_STEP_O], &b->attention, &b->residual, &b->x};
-    void *up[] = {&w[GEN_STEP_UP], &second, &b->x, &b->hidden};
-    void *down[] = {&w[GEN_STEP_DOWN], &b->hidden, &b->residual, &b->x};
-    RP_TRY(add(b, GEN_STEP_QKV, qkv, err));
-    RP_TRY(add(b, GEN_STEP_ATTENTION, attention, err));
-    RP_TRY(add(b, GEN_STEP_O, o, err));
-    RP_TRY(add(b, GEN_STEP_UP, up, err));
-    return add(b, GEN_STEP_DOWN, down, err);
-}
-
-static rp_status build_few(bench *b, rp_error *err) {
-    uint64_t last = model_gain(&b->m, 2 * b->t.s.layers);
-    void *embed[] = {&b->m.embedding, &b->step, &b->residual, &b->x};
-    void *head[] = {
-        &b->m.matrix[0][GEN_STEP_HEAD], &last, &b->x, &b->candidates, &b->step, &b->ids};
-    RP_TRY(add(b, GEN_STEP_EMBED, embed, err));
-    for (uint32_t l = 0; l < b->t.s.layers; l++) RP_TRY(add_layer_of_few(b, l, err));
-    return add(b, GEN_STEP_HEAD, head, err);
-}
-
-static rp_status add_layer_of_many(bench *b, uint32_t l, int n_o, int n_down, rp_error *err) {
+static rp_status add_layer(bench *b, uint32_t l, int n_o, int n_down, rp_error *err) {
     uint64_t *w = b->m.matrix[l], second = model_gain(&b->m, 2 * l + 1),
              next = model_gain(&b->m, 2 * l + 2), keys, values;
     caches_of(b, l, &keys, &values);
@@ -239,7 +208,7 @@ static rp_status add_layer_of_many(bench *b, uint32_t l, int n_o, int n_down, rp
     return add(b, GEN_STEP_DOWN, down, err);
 }
 
-static rp_status build_many(bench *b, rp_error *err) {
+static rp_status build_all(bench *b, rp_error *err) {
     int n_o = (int)gen_batch_partials(&b->t.batch, GEN_STEP_O),
         n_down = (int)gen_batch_partials(&b->t.batch, GEN_STEP_DOWN);
     uint64_t first = model_gain(&b->m, 0);
@@ -253,14 +222,14 @@ static rp_status build_many(bench *b, rp_error *err) {
                     &b->step,
                     &b->ids};
     RP_TRY(add(b, GEN_STEP_EMBED, embed, err));
-    for (uint32_t l = 0; l < b->t.s.layers; l++) RP_TRY(add_layer_of_many(b, l, n_o, n_down, err));
+    for (uint32_t l = 0; l < b->t.s.layers; l++) RP_TRY(add_layer(b, l, n_o, n_down, err));
     return add(b, GEN_STEP_HEAD, head, err);
 }
 
 static rp_status build(bench *b, rp_error *err) {
     uint64_t t0 = base_now_ns();
     RP_TRY(cuda_chain_init(&b->chain, &b->cu, !b->full_edges, err));
-    RP_TRY(b->t.many ? build_many(b, err) : build_few(b, err));
+    RP_TRY(build_all(b, err));
     RP_TRY(cuda_chain_finish(&b->chain, b->stream, err));
     b->build_us = (double)(base_now_ns() - t0) / 1e3;
     return cuda_check(&b->cu, b->cu.stream_synchronize(b->stream), "uploading the graph", err);
@@ -300,7 +269,6 @@ static rp_status run(bench *b, uint32_t n, float *hidden, int *ids, rp_error *er
 
 /* Element i of row r of what run gave. */
 static float element_of(const bench *b, const float *hidden, uint32_t r, uint32_t i) {
-    if (!b->t.many) return hidden[(size_t)r * b->t.s.hidden + i];
     return hidden[((size_t)(i / 8) * b->t.room + r) * 8 + i % 8];
 }
 

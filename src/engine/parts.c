@@ -32,40 +32,43 @@ static void join(engine_part *p, const hal_launch *list, uint32_t n) {
     p->n_joined += n;
 }
 
-engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens) {
-    for (uint32_t i = 0; i < ps->n_entries; i++)
-        if (ps->entries[i].first <= tokens && tokens <= ps->entries[i].last) return &ps->entries[i];
-    return NULL;
-}
-
-/* Everything lies where the model's program has it now; both plans have the same leaves (plans.c). */
-static void follow(const engine_parts *ps, engine_entry *e) {
-    const struct {
-        plan_seg seg;
-        uint32_t n;
-    } leaves[] = {{PLAN_INPUT, e->prog.p->n_inputs},
-                  {PLAN_OUTPUT, e->prog.p->n_outputs},
-                  {PLAN_PARAM, e->prog.p->n_params},
-                  {PLAN_STATE, e->prog.p->n_states}};
-    for (size_t k = 0; k < sizeof leaves / sizeof *leaves; k++)
-        for (uint32_t i = 0; i < leaves[k].n; i++)
-            plan_exec_set(e->prog.x, leaves[k].seg, i,
-                          plan_exec_get(ps->model.x, leaves[k].seg, i));
-}
-
 /* Whether each sequence of a step has one row, at its end: then a row attends to what earlier steps have stored, and to its own position. Blocks that sequences
  * share are read by who waited until they were computed (scheduler.c), and rows of padding read none. */
 static bool is_settled(const rp_batch_descriptor *key) {
     return key->uniform && key->num_tokens == key->num_reqs;
 }
 
+engine_entry *engine_parts_entry(const engine_parts *ps, const rp_batch_descriptor *key) {
+    for (uint32_t i = 0; i < ps->n_entries; i++) {
+        engine_entry *e = &ps->entries[i];
+        if (e->first <= key->num_tokens && key->num_tokens <= e->last &&
+            (!e->decode || is_settled(key)))
+            return e;
+    }
+    return NULL;
+}
+
+/* Everything of `own` lies where that program has it now; both plans have the same leaves (plans.c). */
+static void follow(const engine_program *of, engine_program *own) {
+    const struct {
+        plan_seg seg;
+        uint32_t n;
+    } leaves[] = {{PLAN_INPUT, own->p->n_inputs},
+                  {PLAN_OUTPUT, own->p->n_outputs},
+                  {PLAN_PARAM, own->p->n_params},
+                  {PLAN_STATE, own->p->n_states}};
+    for (size_t k = 0; k < sizeof leaves / sizeof *leaves; k++)
+        for (uint32_t i = 0; i < leaves[k].n; i++)
+            plan_exec_set(own->x, leaves[k].seg, i, plan_exec_get(of->x, leaves[k].seg, i));
+}
+
 /* Pieces of the model, by the code that is made for so many tokens. */
 static rp_status bind_model(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
     const int64_t tokens = key->num_tokens;
-    engine_entry *e = engine_parts_entry(ps, tokens);
+    engine_entry *e = engine_parts_entry(ps, key);
     plan_bound *b = e ? p->own[e - ps->entries] : p->bound;
-    if (e) follow(ps, e);
+    if (e) follow(&ps->model, &e->prog);
     p->last = b;
     b->settled = is_settled(key);
     return bind_sizes(ps, e ? &e->prog : p->prog, b, tokens, 1, err);
@@ -75,8 +78,12 @@ static rp_status bind_model(engine_part *p, const rp_batch_descriptor *key, rp_e
 static rp_status join_head(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
     const int64_t rows = key->num_logits > 0 ? key->num_logits : 1;
-    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens, rows, err));
-    join(p, p->head->launches, p->head->n);
+    engine_entry *e = engine_parts_entry(ps, key);
+    const bool own = e && e->head.x;
+    plan_bound *b = own ? p->own_head[e - ps->entries] : p->head;
+    if (own) follow(&ps->head, &e->head);
+    RP_TRY(bind_sizes(ps, own ? &e->head : &ps->head, b, ps->max.tokens, rows, err));
+    join(p, b->launches, b->n);
     if (!ps->after) return RP_OK;
     join(p, ps->after, 1);
     p->joined[p->n_joined - 1].items += rows;
@@ -255,9 +262,22 @@ static rp_status make_head(engine_parts *ps, rp_error *err) {
     return make_wrapper(ps, &ps->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err);
 }
 
+static rp_status make_own_heads(engine_part *p, rp_error *err) {
+    const engine_parts *ps = p->all;
+    if (!ps->n_entries) return RP_OK;
+    p->own_head = base_alloc_array(ps->n_entries, sizeof *p->own_head);
+    if (!p->own_head) return rp_fail(err, RP_NOMEM, "launch lists of %u heads", ps->n_entries);
+    for (uint32_t i = 0; i < ps->n_entries; i++)
+        if (ps->entries[i].head.x)
+            RP_TRY(plan_bound_new(ps->entries[i].head.x, 0, ps->head.p->n_pieces, &p->own_head[i],
+                                  err));
+    return RP_OK;
+}
+
 static rp_status make_whole(engine_parts *ps, rp_error *err) {
     RP_TRY(make_model(ps, &ps->whole, ps->head_part.bound->n + 1, err));
     RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->whole.head, err));
+    RP_TRY(make_own_heads(&ps->whole, err));
     RP_TRY(add_args(&ps->whole, &ps->head, 0, ps->head.p->n_pieces, err));
     return make_wrapper(ps, &ps->whole, "step", RP_CUDAGRAPH_FULL, err);
 }
@@ -280,6 +300,8 @@ rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
 static void free_part(engine_part *p) {
     for (uint32_t i = 0; p->own && i < p->all->n_entries; i++) plan_bound_free(p->own[i]);
     base_free(p->own);
+    for (uint32_t i = 0; p->own_head && i < p->all->n_entries; i++) plan_bound_free(p->own_head[i]);
+    base_free(p->own_head);
     graph_wrapper_free(p->wrapper);
     engine_args_done(&p->args);
     plan_bound_free(p->bound);
@@ -295,7 +317,10 @@ void engine_parts_done(engine_parts *ps) {
     free_part(&ps->whole);
     plan_exec_free(ps->model.x);
     plan_exec_free(ps->head.x);
-    for (uint32_t i = 0; i < ps->n_entries; i++) plan_exec_free(ps->entries[i].prog.x);
+    for (uint32_t i = 0; i < ps->n_entries; i++) {
+        plan_exec_free(ps->entries[i].prog.x);
+        plan_exec_free(ps->entries[i].head.x);
+    }
     base_free(ps->entries);
 }
 

@@ -9,8 +9,10 @@
 /* Code of its own for steps of so many tokens, first to last. Its leaves are those of the model's program. */
 typedef struct engine_entry {
     int64_t first, last;
+    bool decode; /* and one token a sequence */
     engine_program prog;
-    uint64_t steps; /* that it served */
+    engine_program head; /* (optional) in the place of the head's: x is NULL where there is none */
+    uint64_t steps;      /* that it served */
 } engine_entry;
 
 /* A runnable: some pieces of a program, or (whole) model and head together. */
@@ -19,6 +21,7 @@ typedef struct engine_part {
     engine_program *prog;
     plan_bound *bound, *head; /* head: only the whole step */
     plan_bound **own;         /* of pieces of the model: those of each entry */
+    plan_bound **own_head;    /* of the whole step: those of entries that have a head, else NULL */
     const plan_bound *last;   /* bound, or one of own: what was bound last */
     /* several lists in one, behind what takes the step's inputs; NULL: only what is bound */
     hal_launch *joined;
@@ -47,8 +50,8 @@ typedef struct engine_parts {
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;
 
-/* The first entry that serves steps of so many tokens, which is that of the very size where there is one; NULL: the model's program does. */
-engine_entry *engine_parts_entry(const engine_parts *ps, int64_t tokens);
+/* The first entry that serves steps of this key, which is that of decode steps or of the very size where there is one; NULL: the model's program does. */
+engine_entry *engine_parts_entry(const engine_parts *ps, const rp_batch_descriptor *key);
 /* After all programs are open and every leaf of model and head is set. */
 rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;
 void engine_parts_done(engine_parts *ps);

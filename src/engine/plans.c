@@ -15,6 +15,7 @@
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "compile/tune.h"
+#include "engine/decode.h"
 #include "engine/exchange.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
@@ -116,7 +117,10 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
-    if (o->last) RP_TRY_OUT(add_sizes(o, k, err));
+    if (o->decode_of)
+        RP_TRY_OUT(cache_key_add(k, "steps", "decode", err));
+    else if (o->last)
+        RP_TRY_OUT(add_sizes(o, k, err));
     RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));
     RP_TRY_OUT(cache_key_add(k, "target.machine", is_cuda(o) ? "gpu" : machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", is_cuda(o) ? o->arch : gen_isa_name(o->isa), err));
@@ -166,7 +170,7 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
     size_t size = 0;
     rp_error err = {0};
     rp_status st = cache_get(o->store, CACHE_PLAN, key, &data, &size, &err);
-    if (st == RP_OK) st = parse_pair(data, size, !o->last, out, &err);
+    if (st == RP_OK) st = parse_pair(data, size, !o->last || o->decode_of, out, &err);
     if (st == RP_OK) st = check_code(o->store, out->model, &err);
     if (st == RP_OK) st = check_code(o->store, out->head, &err);
     base_free(data);
@@ -311,8 +315,25 @@ out:
     return st;
 }
 
+/* No graph: kernels that are there already, for the plan of a model. */
+static rp_status make_decode(const engine_plans_options *o, engine_plans *out, char **text,
+                             rp_error *err) {
+    compile_toolchain tc = {0};
+    compile_nvrtc nvrtc = {0};
+    const int64_t t0 = base_now_ns();
+    RP_TRY(find_compiler(o, false, &tc, &nvrtc, out, err));
+    rp_status st = engine_decode_plans(o, o->decode_of, &nvrtc, out, err);
+    compile_nvrtc_done(&nvrtc);
+    RP_TRY(st);
+    out->loaded = out->stats.cache_hits;
+    out->compile_ms = (double)(base_now_ns() - t0) / 1e6;
+    *text = base_strdup("; kernels of decode steps (src/gen/embed/decode.cu)\n");
+    return *text ? RP_OK : rp_fail(err, RP_NOMEM, "plan of a decode step");
+}
+
 static rp_status make(const engine_plans_options *o, const char *dump, engine_plans *out,
                       char **text, rp_error *err) {
+    if (o->decode_of) return make_decode(o, out, text, err);
     rp_graph *model = NULL, *head = NULL;
     rp_status st = RP_OK;
     uint64_t before = trace_count(), breaks = trace_breaks();

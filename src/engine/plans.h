@@ -10,10 +10,13 @@
 
 typedef struct engine_plans {
     plan *model, *head;
-    int64_t first, last;        /* sizes of a step that it is for, without a head; 0, 0: all */
-    bool is_range;              /* of compile_ranges_endpoints; else of compile_sizes */
-    struct engine_plans *sized; /* sizes, then ranges, both ascending (engine_plans_load_sizes) */
+    int64_t first, last; /* sizes of a step that it is for, without a head; 0, 0: all */
+    bool is_range;       /* of compile_ranges_endpoints; else of compile_sizes */
+    bool decode;         /* of decode steps alone (decode.h) */
+    struct engine_plans *
+        sized; /* decode steps, sizes, then ranges, the latter ascending (engine_plans_load_sizes) */
     uint32_t n_sized;
+    char no_decode[480]; /* of those of all sizes: why decode steps are wanted in a plan of their own and have none, or empty */
     pass_counts passes;  /* of both, also of cached ones */
     compile_stats stats; /* of the model graph; compiles and kernels with the head's */
     bool from_cache;
@@ -36,6 +39,8 @@ typedef struct engine_plans_options {
     const char *arch; /* of a GPU (hal_device_info.arch); "" or NULL: this host is compiled for */
     uint32_t threads;
     int64_t first, last; /* engine_plans.first, last */
+    const struct engine_plans
+        *decode_of; /* (optional) those of all sizes, whose decode steps are wanted */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     bool (*wanted)(void *user); /* (optional) false stops compiling; asked from several threads */
     void *user;
@@ -45,7 +50,7 @@ typedef struct engine_plans_options {
  * when one is needed and there is none: level 0 still works. */
 rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out,
                             rp_error *err) RP_MUST_USE;
-/* A plan for each of compile_sizes and for each range between compile_ranges_endpoints into p, which is loaded (sized.c); one whose
+/* A plan of decode steps where the kernels for them take the model, one for each of compile_sizes and one for each range between compile_ranges_endpoints into p, which is loaded (sized.c); one whose
  * weights would be packed otherwise, or that would be compiled and cannot be, is left out, with a note. */
 rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p,
                                   rp_error *err) RP_MUST_USE;

@@ -20,10 +20,10 @@ typedef struct profiler {
     uint32_t steps, context;
     engine_alone own;
     int32_t *ids;
-    const plan *model; /* by which the steps run */
-    int64_t *ns;       /* of each launch of model and head, all steps */
-    int64_t *step_ns;  /* as served, one a step */
-    double limit;      /* GB/s; 0: not known */
+    const plan *model, *head; /* by which the steps run */
+    int64_t *ns;              /* of each launch of model and head, all steps */
+    int64_t *step_ns;         /* as served, one a step */
+    double limit;             /* GB/s; 0: not known */
     bool timeline;
 } profiler;
 
@@ -62,8 +62,8 @@ static rp_status prepare(profiler *p, rp_error *err) {
 /* The steps before have shown whose launches these are. */
 static rp_status take_clocks(profiler *p, rp_error *err) {
     p->model = engine_runner_plan(p->e->runner);
-    p->ns =
-        base_alloc_array(p->model->n_launches + p->e->plans.head->n_launches + 1u, sizeof *p->ns);
+    p->head = engine_runner_head(p->e->runner);
+    p->ns = base_alloc_array(p->model->n_launches + p->head->n_launches + 1u, sizeof *p->ns);
     return p->ns ? RP_OK : rp_fail(err, RP_NOMEM, "%u steps", p->steps);
 }
 
@@ -198,7 +198,7 @@ static int by_time(const void *a, const void *b) {
 }
 
 static rp_status report(profiler *f, char **out, rp_error *err) {
-    const plan *const both[] = {f->model, f->e->plans.head};
+    const plan *const both[] = {f->model, f->head};
     const uint32_t n = both[0]->n_launches + both[1]->n_launches;
     const int64_t *ns = f->ns;
     json_t *pieces = json_array(), *line = json_array();

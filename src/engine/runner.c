@@ -35,6 +35,14 @@ static rp_status open_program(engine_runner *r, engine_program *g, const plan *p
     return rp_fail(err, st, "%s", why.text);
 }
 
+/* (optional) p. It runs in the place of the head, so that its memory serves, where it is enough. */
+static rp_status open_own_head(engine_runner *r, engine_entry *e, const plan *p, rp_error *err) {
+    const engine_program *all = &r->parts.head;
+    if (!p) return RP_OK;
+    return open_program(r, &e->head, p,
+                        p->arena_size <= all->p->arena_size ? plan_exec_arena(all->x) : NULL, err);
+}
+
 /* Code for the step sizes that have some of their own. A step runs one plan of the model, so all use one arena,
  * unless a size, fused otherwise, wants more than those before it. */
 static rp_status open_entries(engine_runner *r, const engine_plans *p, rp_error *err) {
@@ -49,8 +57,10 @@ static rp_status open_entries(engine_runner *r, const engine_plans *p, rp_error 
         const bool fits = own->arena_size <= widest->p->arena_size;
         e->first = p->sized[ps->n_entries].first;
         e->last = p->sized[ps->n_entries].last;
+        e->decode = p->sized[ps->n_entries].decode;
         RP_TRY(open_program(r, &e->prog, own, fits ? plan_exec_arena(widest->x) : NULL, err));
         if (!fits) widest = &e->prog;
+        RP_TRY(open_own_head(r, e, p->sized[ps->n_entries].head, err));
     }
     return RP_OK;
 }
@@ -110,6 +120,11 @@ out:
     return st;
 }
 
+static void set_weights(engine_entry *e, const engine_weights *w) {
+    plan_exec_set_weights(e->prog.x, engine_weights_model(w));
+    if (e->head.x) plan_exec_set_weights(e->head.x, engine_weights_head(w));
+}
+
 rp_status engine_runner_bind(engine_runner *r, engine_weights *w, rp_error *err) {
     r->weights = w;
     plan_exec_set_weights(r->parts.model.x, engine_weights_model(w));
@@ -117,8 +132,7 @@ rp_status engine_runner_bind(engine_runner *r, engine_weights *w, rp_error *err)
     RP_TRY(engine_weights_register(w, r->o.device, err));
     RP_TRY(engine_program_params(&r->parts.model, w, r->o.source, r->o.device, err));
     RP_TRY(engine_program_params(&r->parts.head, w, r->o.source, r->o.device, err));
-    for (uint32_t i = 0; i < r->parts.n_entries; i++)
-        plan_exec_set_weights(r->parts.entries[i].prog.x, engine_weights_model(w));
+    for (uint32_t i = 0; i < r->parts.n_entries; i++) set_weights(&r->parts.entries[i], w);
     RP_TRY(engine_runner_bind_inputs(r, err));
     r->parts.before = r->exchange.needed ? &r->in.fetch : NULL;
     r->parts.after = r->exchange.needed ? &r->results.deliver : NULL;
@@ -247,7 +261,7 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
-    engine_entry *e = engine_parts_entry(&r->parts, d->padded);
+    engine_entry *e = engine_parts_entry(&r->parts, &d->key);
     if (e) e->steps++;
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d)) {
         RP_TRY(capture_record(r, d, err));
@@ -345,8 +359,9 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     RP_TRY(engine_weights_reach(r->weights, fc->attn_metadata.max_seqlen_k, err));
     RP_TRY(engine_inputs_write(&r->in, &d, engine_step_extents(r->step), &route, err));
     RP_TRY(engine_inputs_fetch(&r->in, err));
-    rp_batch_descriptor key = {
+    const rp_batch_descriptor apart = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
+    const rp_batch_descriptor key = d.mode == RP_CUDAGRAPH_FULL ? d.key : apart;
     return engine_part_time(&r->parts.whole, &key, ns, err);
 }
 
@@ -384,8 +399,14 @@ uint32_t engine_runner_max_blocks(const engine_runner *r) {
 }
 
 const plan *engine_runner_plan(const engine_runner *r) {
-    const engine_entry *e = engine_parts_entry(&r->parts, r->last.padded);
+    const engine_entry *e = engine_parts_entry(&r->parts, &r->last.key);
     return e ? e->prog.p : r->parts.model.p;
+}
+
+const plan *engine_runner_head(const engine_runner *r) {
+    const engine_entry *e =
+        r->last.mode == RP_CUDAGRAPH_FULL ? engine_parts_entry(&r->parts, &r->last.key) : NULL;
+    return e && e->head.x ? e->head.p : r->parts.head.p;
 }
 
 uint64_t engine_runner_steps_of(const engine_runner *r, uint32_t i) {

@@ -83,8 +83,9 @@ engine_draw_reason engine_runner_draws(const engine_runner *r);
 const graph_state *engine_runner_state(const engine_runner *r);
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);
 uint32_t engine_runner_max_blocks(const engine_runner *r); /* of one sequence */
-/* The model's plan by which the last step ran. */
+/* The plans of model and head by which the last step ran. */
 const plan *engine_runner_plan(const engine_runner *r);
+const plan *engine_runner_head(const engine_runner *r);
 /* Steps that the i-th of engine_plans.sized served. */
 uint64_t engine_runner_steps_of(const engine_runner *r, uint32_t i);
 /* The record of the last step. */

@@ -111,8 +111,12 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .logits = engine_results_logits_bytes(&r->results),
         .graphs = (size_t)r->state.graph_bytes};
     for (uint32_t i = 0; i < ps->n_entries; i++) {
-        out->arena += plan_exec_arena_bytes(ps->entries[i].prog.x);
-        out->consts += plan_exec_const_bytes(ps->entries[i].prog.x);
+        const engine_entry *e = &ps->entries[i];
+        out->arena += plan_exec_arena_bytes(e->prog.x);
+        out->consts += plan_exec_const_bytes(e->prog.x);
+        if (!e->head.x) continue;
+        out->arena += plan_exec_arena_bytes(e->head.x);
+        out->consts += plan_exec_const_bytes(e->head.x);
     }
 }
 
@@ -157,7 +161,10 @@ rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     RP_TRY(engine_results_poison(&r->results, err));
     RP_TRY(plan_exec_poison(r->parts.model.x, err));
     RP_TRY(plan_exec_poison(r->parts.head.x, err));
-    for (uint32_t i = 0; i < r->parts.n_entries; i++)
-        RP_TRY(plan_exec_poison(r->parts.entries[i].prog.x, err));
+    for (uint32_t i = 0; i < r->parts.n_entries; i++) {
+        const engine_entry *e = &r->parts.entries[i];
+        RP_TRY(plan_exec_poison(e->prog.x, err));
+        if (e->head.x) RP_TRY(plan_exec_poison(e->head.x, err));
+    }
     return d->ops->synchronize(d, err);
 }

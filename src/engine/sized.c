@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "compile/dump.h"
 #include "compile/tune.h"
+#include "engine/decode.h"
 #include "engine/plans.h"
 #include "engine/weights.h"
+#include "gen/decode.h"
 
 static bool same_names(const plan_leaf *a, uint32_t n_a, const plan_leaf *b, uint32_t n_b) {
     bool same = n_a == n_b;
@@ -46,7 +49,8 @@ static rp_status load_size(const engine_plans_options *o, engine_plans *p, char 
     RP_TRY(st);
     own->first = o->first;
     own->last = o->last;
-    if (is_alike(p->model, own->model, &failed)) {
+    if (is_alike(p->model, own->model, &failed) &&
+        (!own->head || is_alike(p->head, own->head, &failed))) {
         p->n_sized++;
         return RP_OK;
     }
@@ -98,11 +102,34 @@ static rp_status add_ranges(const engine_plans_options *all, engine_plans *p, rp
     return RP_OK;
 }
 
+/* Where the kernels of decode steps do not take the model, the code of all sizes serves them. */
+static rp_status add_decode(const engine_plans_options *all, engine_plans *p, rp_error *err) {
+    engine_plans_options o = *all;
+    char why[WHY];
+    rp_error failed = {0};
+    o.first = 1;
+    o.last = GEN_DECODE_MOST;
+    o.decode_of = p;
+    const uint32_t before = p->n_sized;
+    const rp_status st = load_size(&o, p, why, &failed);
+    if (st != RP_OK && st != RP_UNSUPPORTED) return rp_fail(err, st, "%s", failed.text);
+    if (p->n_sized > before) {
+        p->sized[before].decode = true;
+        return RP_OK;
+    }
+    (void)snprintf(p->no_decode, sizeof p->no_decode, "%s", st == RP_OK ? why : failed.text);
+    base_log_ch(RP_LOG_CH_AUTOTUNING, false, "decode steps run the kernels of other steps: %s",
+                p->no_decode);
+    return RP_OK;
+}
+
 rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p, rp_error *err) {
     const size_t n = o->config->compile_sizes.n, n_ends = o->config->compile_ranges_endpoints.n;
-    if (!n && !n_ends) return RP_OK;
-    p->sized = base_alloc_array(n + n_ends + 1, sizeof *p->sized);
-    if (!p->sized) return rp_fail(err, RP_NOMEM, "%zu step sizes", n + n_ends);
+    const bool decode = engine_decode_wanted(o);
+    if (!n && !n_ends && !decode) return RP_OK;
+    p->sized = base_alloc_array(n + n_ends + 2, sizeof *p->sized);
+    if (!p->sized) return rp_fail(err, RP_NOMEM, "%zu step sizes", n + n_ends + decode);
+    if (decode) RP_TRY(add_decode(o, p, err));
     RP_TRY(add_sizes(o, p, err));
     return add_ranges(o, p, err);
 }

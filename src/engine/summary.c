@@ -158,7 +158,7 @@ static json_t *array_sizes(const rp_engine *e, bool ranges) {
     for (uint32_t i = 0; i < e->plans.n_sized; i++) {
         const engine_plans *p = &e->plans.sized[i];
         const plan_totals t = totals(p);
-        if (p->is_range != ranges) continue;
+        if (p->is_range != ranges || p->decode) continue;
         json_t *o = ranges ? json_pack("{s:I,s:I}", "first", (json_int_t)p->first, "last",
                                        (json_int_t)p->last)
                            : json_pack("{s:I}", "tokens", (json_int_t)p->last);
@@ -170,6 +170,17 @@ static json_t *array_sizes(const rp_engine *e, bool ranges) {
         json_array_append_new(a, o);
     }
     return a;
+}
+
+/* Steps that ran the kernels of decode steps, or why none does; null where that is not wanted. */
+static json_t *decode_kernels(const rp_engine *e) {
+    const engine_plans *p = &e->plans;
+    if (p->no_decode[0]) return json_pack("{s:o}", "reason", config_text_json(p->no_decode));
+    for (uint32_t i = 0; i < p->n_sized; i++)
+        if (p->sized[i].decode)
+            return json_pack("{s:I,s:i}", "steps", (json_int_t)engine_runner_steps_of(e->runner, i),
+                             "kernels", (int)totals(&p->sized[i]).kernels);
+    return json_null();
 }
 
 static void add_counts(json_t *o, const rp_engine *e) {
@@ -189,6 +200,7 @@ static void add_counts(json_t *o, const rp_engine *e) {
     set(o, "kernels", json_integer((json_int_t)all.kernels));
     set(o, "compile_sizes", array_sizes(e, false));
     set(o, "compile_ranges", array_sizes(e, true));
+    set(o, "decode_kernels", decode_kernels(e));
     set(o, "captures", json_integer((json_int_t)s->captures));
     set(o, "replays", json_integer((json_int_t)s->replays));
     set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));

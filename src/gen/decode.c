@@ -1,58 +1,59 @@
-/* See decode.h. The tiles were measured on an H200: bench/results/2026-11-22-nvidia-h200-decode-step-tuning.md. */
+/* See decode.h. How tiles are chosen was measured on an H200: bench/results/2026-11-22-nvidia-h200-decode-step-tuning.md. */
 #include "gen/decode.h"
 
-#include <string.h>
+#include <math.h>
+#include <stdio.h>
 
 #include "base/embed.h"
+#include "gen/gen.h"
 
+BASE_EMBED(tensor_cu);
 BASE_EMBED(decode_cu);
+BASE_EMBED(decode_attention_cu);
 
 enum {
-    PAIR = 32,             /* k of a pair of mma steps */
-    HALF_BYTES = 512,      /* of 8 rows of a pair */
-    MAX_CHUNK = 4096,      /* bytes of one copy */
-    MAX_GROUP = 8,         /* units whose partial sums wait for one barrier */
-    LARGE_UNIT = 64 << 10, /* bytes */
-    MAX_PARTS = 16384      /* bytes of their room */
+    STEP = 32,         /* k of a piece of x */
+    STEP_BYTES = 1024, /* of a tile */
+    TILE = 16,         /* columns */
+    MAX_CHUNK = 4096,  /* bytes of one copy */
+    MAX_GROUP = 8,     /* tiles whose partial sums wait for one barrier */
+    MAX_PARTS = 16384, /* bytes of their room */
+    MAX_HELD = 24      /* pieces of x and of gains that a lane has registers for */
 };
 
+static const gen_step_matrix matrix_of[] = {
+    [GEN_DECODE_QKV] = GEN_STEP_QKV,    [GEN_DECODE_BEGIN] = GEN_STEP_QKV,
+    [GEN_DECODE_O] = GEN_STEP_O,        [GEN_DECODE_UP] = GEN_STEP_UP,
+    [GEN_DECODE_DOWN] = GEN_STEP_DOWN,  [GEN_DECODE_FIRST] = GEN_STEP_O,
+    [GEN_DECODE_LOGITS] = GEN_STEP_HEAD};
 static const char *const names[] = {
-    [GEN_STEP_QKV] = "rp_decode_qkv",   [GEN_STEP_O] = "rp_decode_o",
-    [GEN_STEP_UP] = "rp_decode_up",     [GEN_STEP_DOWN] = "rp_decode_down",
-    [GEN_STEP_HEAD] = "rp_decode_head", [GEN_STEP_EMBED] = "rp_decode_embed"};
+    [GEN_DECODE_QKV] = "qkv",       [GEN_DECODE_BEGIN] = "begin",
+    [GEN_DECODE_O] = "o",           [GEN_DECODE_UP] = "up",
+    [GEN_DECODE_DOWN] = "down",     [GEN_DECODE_FIRST] = "first",
+    [GEN_DECODE_LOGITS] = "logits", [GEN_DECODE_ATTENTION] = "attention",
+    [GEN_DECODE_LAST] = "last"};
 
-static uint32_t n_units(const gen_decode *d, gen_step_matrix m) {
-    return gen_div_up(gen_step_rows(&d->s, m), d->tile[m].rows);
+static uint32_t k_of(const gen_decode *d, uint32_t m) {
+    return gen_step_k(&d->s, matrix_of[m]);
 }
 
-static uint32_t columns(const gen_decode *d) {
-    return d->batch == 1 ? 1 : GEN_DECODE_MAX_BATCH;
+static uint32_t units_each(const gen_decode_tile *t) {
+    return gen_div_up(t->units, t->blocks);
 }
 
-static uint32_t units_each(const gen_decode *d, gen_step_matrix m) {
-    return gen_div_up(n_units(d, m), d->tile[m].blocks);
+static uint32_t part_bytes(const gen_decode *d, const gen_decode_tile *t) {
+    return t->warps * t->tiles * TILE * d->most * 4;
 }
 
-static uint32_t unit_parts_bytes(const gen_decode *d, const gen_decode_tile *t) {
-    return t->warps * t->rows * columns(d) * 4;
-}
-
-/* As RING_BYTES and rp_room of the template. */
-static size_t shared_bytes(const gen_decode *d, gen_step_matrix m) {
-    const gen_decode_tile *t = &d->tile[m];
-    size_t ring = (size_t)t->warps * t->slots * t->chunk * (t->rows / 8) * HALF_BYTES;
-    size_t parts = (size_t)(units_each(d, m) > t->group ? 2 : 1) * t->group *
-                   unit_parts_bytes(d, t);
-    size_t squares = (size_t)t->warps * columns(d) * 4;
+/* As BYTES of the template. */
+static size_t shared_bytes(const gen_decode *d, const gen_decode_tile *t) {
+    size_t ring = (size_t)t->warps * t->slots * t->chunk * STEP_BYTES;
+    size_t parts = (size_t)(units_each(t) > t->group ? 2 : 1) * t->group * part_bytes(d, t);
+    size_t squares = (size_t)(t->warps + 1) * d->most * 4; /* and scales */
     return (ring + parts + squares + 7) / 8 * 8 + (size_t)t->warps * t->slots * 8;
 }
 
 /* ---- choosing tiles ------------------------------------------------------------------------------ */
-
-/* Rows of the block that has most. */
-static uint32_t longest(uint32_t rows, uint32_t unit, uint32_t n_sm) {
-    return gen_div_up(gen_div_up(rows, unit), n_sm) * unit;
-}
 
 static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
     uint32_t best = at_most < n ? at_most : n;
@@ -63,142 +64,216 @@ static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
 /* How much of a matrix is on its way before the kernels in front have ended: all of q, k, v and o of a small model. up, and for several
  * sequences q, k, v and down, are held back to one copy a warp at a time, so that the small loads of those kernels
  * are not delayed, unless a matrix cannot come in beside them anyway. */
-static void fit_ring(const gen_decode *d, gen_step_matrix m, gen_decode_tile *t, uint32_t each) {
+static void fit_ring(const gen_decode *d, uint32_t m, gen_decode_tile *t) {
     bool small = d->s.hidden <= 2048;
-    uint32_t copies = each * (gen_step_k(&d->s, m) / PAIR / t->warps / t->chunk);
-    uint32_t bytes = t->warps * t->chunk * (t->rows / 8) * HALF_BYTES, kb = 128;
-    if (m == GEN_STEP_UP && (d->batch == 1 || !small)) kb = small ? 192 : 160;
-    if (m == GEN_STEP_HEAD) kb = 192;
+    uint32_t copies = units_each(t) * t->tiles * (k_of(d, m) / STEP / t->warps / t->chunk);
+    uint32_t bytes = t->warps * t->chunk * STEP_BYTES, kb = 128;
+    if (m == GEN_DECODE_UP && (d->most == 1 || !small)) kb = small ? 192 : 160;
+    if (m == GEN_DECODE_LOGITS) kb = 192;
     t->slots = kb * 1024 / bytes;
     if (t->slots > copies) t->slots = copies;
-    bool up = m == GEN_STEP_UP && small && t->slots < copies;
-    bool back = d->batch > 1 && (m == GEN_STEP_QKV || m == GEN_STEP_DOWN);
+    bool up = m == GEN_DECODE_UP && small && t->slots < copies;
+    bool back = d->most > 1 && (m == GEN_DECODE_QKV || m == GEN_DECODE_DOWN);
     t->cap = up || back ? 1 : t->slots;
-    if (up && d->batch > 1) t->group = 1;
+    if (up && d->most > 1) t->group = 1;
 }
 
-static void fit_tile(gen_decode *d, gen_step_matrix m, uint32_t n_sm, size_t max_shared) {
+static void fit_tile(gen_decode *d, uint32_t m, uint32_t n_sm, size_t max_shared) {
     gen_decode_tile *t = &d->tile[m];
-    uint32_t rows = gen_step_rows(&d->s, m), pairs = gen_step_k(&d->s, m) / PAIR, each, room;
-    bool one_group = m != GEN_STEP_UP && m != GEN_STEP_HEAD;
-    /* 16 rows an instruction, unless they are so many bytes that 8 spread clearly better. */
-    bool large = 16 * pairs * 64 >= LARGE_UNIT;
-    t->rows = large && longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
-    if (m != GEN_STEP_HEAD && rows % t->rows) t->rows = 8;
-    each = gen_div_up(n_units(d, m), n_sm);
-    t->blocks = each < 5 ? gen_div_up(n_units(d, m), each) : n_sm;
-    t->warps = largest_divisor(pairs, m == GEN_STEP_HEAD ? 8 : 9);
-    uint32_t chunk = m == GEN_STEP_UP && d->batch == 1 && d->s.hidden <= 2048 ? 2 * MAX_CHUNK
-                                                                              : MAX_CHUNK;
-    t->chunk = largest_divisor(pairs / t->warps, chunk / (t->rows / 8 * HALF_BYTES));
+    uint32_t pairs = k_of(d, m) / STEP;
+    const bool grouped = m == GEN_DECODE_UP || m == GEN_DECODE_LOGITS; /* else one group a block */
+    *t = (gen_decode_tile){.tiles = m == GEN_DECODE_UP ? 2 : 1};
+    t->units = gen_div_up(gen_step_rows(&d->s, matrix_of[m]), TILE * t->tiles);
+    uint32_t each = gen_div_up(t->units, n_sm);
+    t->blocks = !grouped && each < 5 ? gen_div_up(t->units, each)
+                : t->units < n_sm    ? t->units
+                                     : n_sm;
+    t->warps = largest_divisor(pairs, m == GEN_DECODE_LOGITS ? 8 : 9);
+    uint32_t chunk = m == GEN_DECODE_UP && d->most == 1 && d->s.hidden <= 2048 ? 2 * MAX_CHUNK
+                                                                               : MAX_CHUNK;
+    t->chunk = largest_divisor(pairs / t->warps, chunk / STEP_BYTES);
     t->group = each;
-    if (!one_group) {
-        room = MAX_PARTS / unit_parts_bytes(d, t);
-        if (t->group > MAX_GROUP) t->group = MAX_GROUP;
+    if (grouped) {
+        uint32_t room = MAX_PARTS / part_bytes(d, t);
+        if (t->group > MAX_GROUP / t->tiles) t->group = MAX_GROUP / t->tiles;
         if (t->group > room) t->group = room;
+        if (!t->group) t->group = 1;
     }
-    fit_ring(d, m, t, each);
-    while (t->slots > 1 && shared_bytes(d, m) > max_shared) t->slots--;
+    fit_ring(d, m, t);
+    while (t->slots > 1 && shared_bytes(d, t) > max_shared) t->slots--;
     if (t->cap > t->slots) t->cap = t->slots;
+}
+
+static rp_status check_tile(const gen_decode *d, uint32_t m, size_t max_shared, rp_error *err) {
+    const gen_decode_tile *t = &d->tile[m];
+    const uint32_t slice = k_of(d, m) / STEP / t->warps;
+    const bool normed = m == GEN_DECODE_QKV || m == GEN_DECODE_BEGIN || m == GEN_DECODE_UP ||
+                        m == GEN_DECODE_LOGITS;
+    if (normed && (d->most == 1 ? slice / 8 : slice) > MAX_HELD)
+        return rp_fail(
+            err, RP_UNSUPPORTED,
+            "decode step: of %u rows of %u elements a block has no registers for its share",
+            d->most, k_of(d, m));
+    if (shared_bytes(d, t) > max_shared)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "decode step, %s: %zu bytes of shared memory; a block may have %zu",
+                       names[m], shared_bytes(d, t), max_shared);
+    return RP_OK;
+}
+
+/* Tiles of q, k and v are whole, and gate and up alternate by 32 columns. */
+static rp_status check_rows(const gen_step *s, rp_error *err) {
+    const uint32_t wide = s->heads * s->head_dim, narrow = s->kv_heads * s->head_dim;
+    if (wide % STEP == 0 && narrow % STEP == 0 && s->ffn % STEP == 0 && s->hidden % STEP == 0)
+        return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED, "decode step: rows of %u, %u, %u, %u are not all whole 32",
+                   wide, narrow, s->ffn, s->hidden);
 }
 
 rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_error *err) {
     RP_TRY(gen_step_check(&d->s, err));
-    if (!d->batch || d->batch > GEN_DECODE_MAX_BATCH)
-        return rp_fail(err, RP_UNSUPPORTED, "decode step: %u sequences; 1 to %d are possible",
-                       d->batch, GEN_DECODE_MAX_BATCH);
-    for (int m = 0; m < GEN_STEP_MATRICES_; m++) fit_tile(d, (gen_step_matrix)m, n_sm, max_shared);
-    d->attention = gen_step_attention_fit(&d->s, d->batch, n_sm);
-    return gen_decode_check(d, max_shared, err);
-}
-
-static rp_status check_tile(const gen_decode *d, gen_step_matrix m, size_t max_shared,
-                            rp_error *err) {
-    const gen_decode_tile *t = &d->tile[m];
-    const char *name = gen_step_matrix_name(m);
-    uint32_t pairs = gen_step_k(&d->s, m) / PAIR;
-    bool sound = (t->rows == 8 || t->rows == 16) && t->blocks && t->warps && t->chunk && t->slots &&
-                 t->group && t->cap && t->cap <= t->slots && pairs % t->warps == 0 &&
-                 pairs / t->warps % t->chunk == 0;
-    if (!sound || t->warps > 16 || (m != GEN_STEP_HEAD && gen_step_rows(&d->s, m) % t->rows))
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "decode step, %s: no tile of %u rows, %u warps and %u pairs for %u rows of "
-                       "%u",
-                       name, t->rows, t->warps, t->chunk, gen_step_rows(&d->s, m),
-                       gen_step_k(&d->s, m));
-    bool one_group = m != GEN_STEP_UP && m != GEN_STEP_HEAD;
-    if (one_group && units_each(d, m) > t->group)
-        return rp_fail(err, RP_UNSUPPORTED, "decode step, %s: a block's units are not one group",
-                       name);
-    if (shared_bytes(d, m) > max_shared)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "decode step, %s: %zu bytes of shared memory; a block may have %zu", name,
-                       shared_bytes(d, m), max_shared);
+    RP_TRY(check_rows(&d->s, err));
+    if (d->most != 1 && d->most != 2 && d->most != 4 && d->most != GEN_DECODE_MOST)
+        return rp_fail(err, RP_UNSUPPORTED, "decode step: no kernels for up to %u sequences",
+                       d->most);
+    d->attention = gen_step_attention_fit(&d->s, d->most, n_sm);
+    if (d->attention.splits == 2) d->attention.warps = 8; /* nine were slower here */
+    RP_TRY(gen_step_attention_check(&d->s, &d->attention, err));
+    for (uint32_t m = 0; gen_decode_has(d, GEN_DECODE_QKV) && m < GEN_DECODE_MATRICES_; m++) {
+        fit_tile(d, m, n_sm, max_shared);
+        RP_TRY(check_tile(d, m, max_shared, err));
+    }
     return RP_OK;
 }
 
-rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err) {
-    for (int m = 0; m < GEN_STEP_MATRICES_; m++)
-        RP_TRY(check_tile(d, (gen_step_matrix)m, max_shared, err));
-    return gen_step_attention_check(&d->s, &d->attention, err);
+bool gen_decode_has(const gen_decode *d, gen_decode_kernel k) {
+    return k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST || d->most == 1 ||
+           d->most == GEN_DECODE_MOST;
 }
 
-/* ---- text and launches --------------------------------------------------------------------------- */
+void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]) {
+    (void)snprintf(out, GEN_DECODE_NAME, "decode%u_%s", d->most, names[k]);
+}
 
-void gen_decode_text(const gen_decode *d, base_buf *out) {
-    gen_step_text(&d->s, &d->attention, GEN_DECODE_MAX_BATCH, 0, out);
-    gen_step_define(out, "BATCH", d->batch);
-    for (int m = 0; m < GEN_STEP_MATRICES_; m++) {
-        const gen_decode_tile *t = &d->tile[m];
-        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u, %u\n",
-                        gen_step_matrix_macro((gen_step_matrix)m), t->rows,
-                        n_units(d, (gen_step_matrix)m), t->blocks, t->warps, t->chunk, t->slots,
-                        t->group, t->cap);
-    }
+gen_decode_launch gen_decode_launch_of(const gen_decode *d, gen_decode_kernel k) {
+    if (k >= GEN_DECODE_MATRICES_)
+        return (gen_decode_launch){d->attention.splits, d->attention.warps * 32, 0};
+    const gen_decode_tile *t = &d->tile[k];
+    return (gen_decode_launch){t->blocks, t->warps * 32, shared_bytes(d, t)};
+}
+
+/* ---- text ---------------------------------------------------------------------------------------- */
+
+/* As lower_cuda_head: `addresses` of memory and `sizes` of numbers. */
+static void put_head(const gen_decode *d, gen_decode_kernel k, uint32_t per_sm, uint32_t addresses,
+                     uint32_t sizes, base_buf *out) {
+    char name[GEN_DECODE_NAME], cluster[48] = "";
+    gen_decode_name(d, k, name);
+    if (k >= GEN_DECODE_ATTENTION)
+        (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%u)) ", d->attention.splits);
+    base_buf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s%s(",
+                    gen_decode_launch_of(d, k).threads, per_sm, cluster, name);
+    for (uint32_t i = 0; i < addresses; i++) base_buf_printf(out, "char *a%u, ", i);
+    for (uint32_t i = 0; i < sizes; i++) base_buf_printf(out, "long long d%u, ", i);
+    base_buf_puts(out, "long long items)\n{\n    (void)items;\n");
+}
+
+static void put_tile(const gen_decode *d, uint32_t m, base_buf *out) {
+    const gen_decode_tile *t = &d->tile[m];
+    base_buf_printf(out,
+                    "typedef rk_decode_tile<%u, %u, %u, %u, %u, %u, %u, %u, %u, %u> rk_%s_tile;\n"
+                    "static_assert(rk_%s_tile::BYTES == %zu, \"shared memory\");\n",
+                    k_of(d, m), t->units, t->tiles, t->blocks, t->warps, t->chunk, t->slots,
+                    t->group, t->cap, d->most, names[m], names[m], shared_bytes(d, t));
+}
+
+static void put_qkv(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
+    const gen_step *s = &d->s;
+    const bool begins = k == GEN_DECODE_BEGIN;
+    put_head(d, k, d->most == 1 ? 2 : 1, begins ? 12 : 10, 1, out);
+    if (begins)
+        base_buf_printf(out,
+                        "    typedef rk_decode_embedded<%u, %u> X;\n    const X x = {(const rp_u16 "
+                        "*)a1, (const rp_i32 *)a10, (float *)a11};\n",
+                        s->hidden, s->vocab);
+    else
+        base_buf_printf(out,
+                        "    typedef rk_decode_x<%u> X;\n    const X x = {(const rp_u16 *)a1};\n",
+                        s->hidden);
+    base_buf_printf(
+        out,
+        "    rk_decode_qkv<rk_%s_tile, %u, %u, %u, X> e = {(rp_u16 *)a3, (rp_u16 *)a4, (rp_u16 "
+        "*)a5, (const rp_i32 *)a6, (const rp_i32 *)a7, (const float *)a8, (const float *)a9, "
+        "(int)d0, &x};\n    rk_decode_product<rk_%s_tile, true, %s>(a0, x, a2, %.9ef, (int)d0, "
+        "e);\n}\n",
+        names[k], s->heads, s->kv_heads, s->head_dim, names[k], begins ? "true" : "false",
+        (double)s->eps);
+}
+
+/* o, down and o of gathered rows. */
+static void put_residual(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
+    const char *name = names[k];
+    const bool gathers = k == GEN_DECODE_FIRST;
+    put_head(d, k, d->most == 1 ? 2 : 1, gathers ? 6 : 4, 1, out);
+    base_buf_printf(out,
+                    "    rk_decode_residual<rk_%s_tile, %u, %s> e = {(const float *)a%d, (const "
+                    "rp_i32 *)a%d, (float *)a%d, (rp_u16 *)a%d, (int)d0};\n",
+                    name, d->s.hidden, gathers ? "true" : "false", gathers ? 3 : 2, gathers ? 2 : 0,
+                    gathers ? 4 : 2, gathers ? 5 : 3);
+    if (gathers)
+        base_buf_printf(out,
+                        "    const rk_decode_gathered<%u> x = {(const float *)a1, (const rp_i32 "
+                        "*)a2};\n",
+                        k_of(d, k));
+    else
+        base_buf_printf(out, "    const rk_decode_x<%u> x = {(const rp_u16 *)a1};\n", k_of(d, k));
+    base_buf_printf(
+        out, "    rk_decode_product<rk_%s_tile, false, false>(a0, x, a1, 0.0f, (int)d0, e);\n}\n",
+        name);
+}
+
+static void put_matrices(const gen_decode *d, base_buf *out) {
+    const gen_step *s = &d->s;
+    for (uint32_t m = 0; m < GEN_DECODE_MATRICES_; m++) put_tile(d, m, out);
+    put_qkv(d, GEN_DECODE_QKV, out);
+    put_qkv(d, GEN_DECODE_BEGIN, out);
+    put_residual(d, GEN_DECODE_O, out);
+    put_residual(d, GEN_DECODE_DOWN, out);
+    put_residual(d, GEN_DECODE_FIRST, out);
+    put_head(d, GEN_DECODE_UP, d->most == 1 ? 2 : 1, 4, 1, out);
+    base_buf_printf(out,
+                    "    rk_decode_gate<rk_up_tile, %u> e = {(rp_u16 *)a3, (int)d0};\n"
+                    "    rk_decode_matrix<rk_up_tile, true>(a0, a1, a2, %.9ef, (int)d0, e);\n}\n",
+                    s->ffn, (double)s->eps);
+    put_head(d, GEN_DECODE_LOGITS, 1, 4, 1, out);
+    base_buf_printf(
+        out,
+        "    rk_decode_logits<rk_logits_tile, %u> e = {(float *)a3, (int)d0};\n"
+        "    rk_decode_matrix<rk_logits_tile, true>(a0, a1, a2, %.9ef, (int)d0, e);\n}\n",
+        s->vocab, (double)s->eps);
+}
+
+/* Registers for four small blocks on a multiprocessor, beside those of the kernels around. */
+static void put_attention(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
+    const gen_step *s = &d->s;
+    const gen_step_attention *a = &d->attention;
+    put_head(d, k, s->head_dim <= 64 && a->warps == 4 ? 4 : 1, 7, 3, out);
+    base_buf_printf(out,
+                    "    (void)d2;\n    typedef rk_decode_attention<%u, %u, %u, RK_BLOCKS(%u), %u, "
+                    "%s, %s> A;\n    __shared__ A::room r;\n"
+                    "    A::run(r, a0, a1, a2, a3, a4, a5, a6, d1, d0 * %u, %.9ef);\n}\n",
+                    s->heads, s->kv_heads, s->head_dim, a->splits, a->warps,
+                    a->ahead ? "true" : "false", k == GEN_DECODE_LAST ? "true" : "false",
+                    s->kv_heads, 1.4426950408889634 / sqrt(s->head_dim));
+}
+
+rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) {
+    gen_cuda_prelude(out);
+    base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
-}
-
-gen_step_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
-    gen_step_launch l = {.name = names[kernel < GEN_STEP_ATTENTION ? kernel : 0],
-                         .grid = {1, 1, 1}};
-    if (kernel == GEN_STEP_EMBED) {
-        l = gen_step_embed_launch(names[kernel], d->batch);
-    } else if (kernel == GEN_STEP_ATTENTION) {
-        l = gen_step_attention_launch(&d->s, &d->attention, d->batch);
-    } else {
-        l.grid[0] = d->tile[kernel].blocks;
-        l.threads = d->tile[kernel].warps * 32;
-        l.shared = shared_bytes(d, (gen_step_matrix)kernel);
-    }
-    return l;
-}
-
-/* ---- packing ------------------------------------------------------------------------------------- */
-
-uint32_t gen_decode_rows(const gen_decode *d, gen_step_matrix m) {
-    return n_units(d, m) * d->tile[m].rows;
-}
-
-size_t gen_decode_bytes(const gen_decode *d, gen_step_matrix m) {
-    return (size_t)gen_decode_rows(d, m) * gen_step_k(&d->s, m) * 2;
-}
-
-uint32_t gen_decode_row(const gen_decode *d, gen_step_matrix m, uint32_t packed) {
-    return gen_step_row(&d->s, m, d->tile[m].rows, packed);
-}
-
-void gen_decode_pack(const gen_decode *d, gen_step_matrix m, const uint16_t *w, uint16_t *out) {
-    uint32_t k = gen_step_k(&d->s, m), rows = d->tile[m].rows, pairs = k / PAIR;
-    for (uint32_t packed = 0; packed < gen_decode_rows(d, m); packed++) {
-        uint32_t from = gen_decode_row(d, m, packed), r = packed % rows;
-        uint16_t *unit = out + (size_t)(packed / rows) * rows * k;
-        for (uint32_t p = 0; p < pairs; p++)
-            for (uint32_t t = 0; t < 4; t++) {
-                uint16_t *to = unit + ((p * (rows / 8) + r / 8) * 32 + r % 8 * 4 + t) * 8;
-                if (from == UINT32_MAX)
-                    memset(to, 0, 16);
-                else
-                    memcpy(to, w + (size_t)from * k + p * PAIR + t * 8, 16);
-            }
-    }
+    base_buf_add(out, rp_embed_decode_attention_cu, rp_embed_decode_attention_cu_size);
+    if (gen_decode_has(d, GEN_DECODE_QKV)) put_matrices(d, out);
+    put_attention(d, GEN_DECODE_ATTENTION, out);
+    put_attention(d, GEN_DECODE_LAST, out);
+    return base_buf_status(out, err);
 }

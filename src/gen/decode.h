@@ -1,7 +1,7 @@
-/* The CUDA template of one decode step (embed/decode.cu): sizes, tiles, launches, packing of its weights.
+/* The CUDA template of a decode step (embed/decode.cu, decode_attention.cu): sizes, tiles, launches, text.
  *
- * bf16 weights and cache, up to 8 sequences of one new token each. Nothing here knows a driver: text goes to NVRTC, a launch
- * record to a graph. Plain values; thread-safe. */
+ * bf16 weights, packed in tiles of 16 rows (gen/pack.h), and bf16 cache in blocks of 16 positions; one new token a sequence. Nothing here
+ * knows a driver or a plan. Plain values; thread-safe. */
 #ifndef GEN_DECODE_H
 #define GEN_DECODE_H
 
@@ -10,23 +10,38 @@
 
 #include "gen/step.h"
 
-enum { GEN_DECODE_MAX_BATCH = 8 };
+enum { GEN_DECODE_MOST = 8 }; /* sequences */
 
-/* How one matrix is dealt to blocks and warps; see rp_tile in the template. */
+typedef enum gen_decode_kernel {
+    GEN_DECODE_QKV,
+    GEN_DECODE_BEGIN, /* the same of embedded tokens, in the first layer */
+    GEN_DECODE_O,
+    GEN_DECODE_UP, /* gate and up */
+    GEN_DECODE_DOWN,
+    GEN_DECODE_FIRST, /* o of the last layer, of rows that are gathered */
+    GEN_DECODE_LOGITS,
+    GEN_DECODE_MATRICES_,
+    GEN_DECODE_ATTENTION = GEN_DECODE_MATRICES_, /* for o */
+    GEN_DECODE_LAST, /* attention of the last layer, whose results are float32 rows */
+    GEN_DECODE_KERNELS_
+} gen_decode_kernel;
+
+/* How one matrix is dealt to blocks and warps; see rk_decode_tile of the template. */
 typedef struct gen_decode_tile {
-    uint32_t rows;   /* of a unit: 8 or 16 */
+    uint32_t units;  /* of `tiles` tiles of 16 columns */
+    uint32_t tiles;  /* 2 of gate and up, else 1 */
     uint32_t blocks; /* of the grid */
     uint32_t warps;  /* of a block; each has a slice of k */
-    uint32_t chunk;  /* pairs of k16 steps that are one copy */
+    uint32_t chunk;  /* times 32 k are one copy */
     uint32_t slots;  /* copies in flight a warp */
     uint32_t group;  /* units between two barriers */
     uint32_t cap;    /* copies in flight a warp until the kernels in front have ended; <= slots */
 } gen_decode_tile;
 
 typedef struct gen_decode {
-    gen_step s;
-    uint32_t batch; /* sequences, 1 .. 8 */
-    gen_decode_tile tile[GEN_STEP_MATRICES_];
+    gen_step s;    /* without layers and max_blocks; rotations take neighbours */
+    uint32_t most; /* rows that it is for: 1, 2, 4 or 8; of 2 and 4 there is attention alone */
+    gen_decode_tile tile[GEN_DECODE_MATRICES_];
     gen_step_attention attention;
 } gen_decode;
 
@@ -34,19 +49,26 @@ typedef struct gen_decode {
  * RP_UNSUPPORTED names the size that the template cannot take. */
 rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared,
                          rp_error *err) RP_MUST_USE;
-/* Whether the template compiles with these tiles and fits max_shared; RP_UNSUPPORTED says why not. */
-rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err) RP_MUST_USE;
 
-/* CUDA C for sm_90a. */
-void gen_decode_text(const gen_decode *d, base_buf *out);
-/* kernel: a gen_step_matrix or a gen_step_kernel. */
-gen_step_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel);
+/* Whether there is such a kernel for d->most rows. Matrices of up to 8 rows are those of 8. */
+bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
+/* CUDA C of all kernels that d has, for sm_90 and later. The parameters are those of every generated kernel (lower/cuda.c): addresses,
+ * sizes, items.
+ *   qkv: weights, x, gains, q, k, v, positions, slots, cos, sin; rows      begin: the same with the table in the place of x, then ids, residual
+ *   o, down: weights, rows, residual, x; rows                             up: weights, x, gains, result; rows
+ *   first: weights, float32 rows, which of them, the residual that they are added to (the same of it), residual, x; rows
+ *   logits: weights, x, gains, result; rows
+ *   attention, last: q, k, v, seqs, positions, block tables, result; rows, width of a table's row, settled */
+rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_MUST_USE;
+/* Its name, at most GEN_DECODE_NAME bytes with the NUL. */
+enum { GEN_DECODE_NAME = 32 };
+void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]);
 
-/* Packed rows of a matrix (vocab is rounded up), bytes, which row of the model's matrix a packed row is. */
-uint32_t gen_decode_rows(const gen_decode *d, gen_step_matrix m);
-size_t gen_decode_bytes(const gen_decode *d, gen_step_matrix m);
-uint32_t gen_decode_row(const gen_decode *d, gen_step_matrix m, uint32_t packed);
-/* Packs bf16 rows (row-major, all of them) into out, gen_decode_bytes. */
-void gen_decode_pack(const gen_decode *d, gen_step_matrix m, const uint16_t *w, uint16_t *out);
+/* blocks: of a matrix; of attention a row and kv head. */
+typedef struct gen_decode_launch {
+    uint32_t blocks, threads;
+    size_t shared; /* bytes of dynamic shared memory */
+} gen_decode_launch;
+gen_decode_launch gen_decode_launch_of(const gen_decode *d, gen_decode_kernel k);
 
 #endif

@@ -298,14 +298,15 @@ void gpu_check_near(const char *model, unsigned n, unsigned step) {
     static const char *const modes[] = {"cudagraph_mode=FULL_AND_PIECEWISE",
                                         "cudagraph_mode=PIECEWISE", "cudagraph_mode=NONE"};
     const char *cpu[] = {"device=cpu", "max_num_seqs=8", NULL};
-    const char *first[] = {"device=cuda:0", "max_num_seqs=8", NULL};
+    const char *first[] = {"device=cuda:0", "max_num_seqs=8", "decode_kernels=false", NULL};
     scores exact = score(model, cpu, n, step), want = score(model, first, n, step);
     check_near(model, &exact, &want);
     if (same_scores(&exact, &want)) fail_msg("%s: no bit differs from the cpu's", model);
     for (unsigned l = 0; l < 3; l++)
         for (unsigned m = 0; m < (l ? 1 : 3); m++) {
             const char *mode = l ? modes[2] : modes[m];
-            const char *how[] = {"device=cuda:0", "max_num_seqs=8", levels[l], mode, NULL};
+            const char *how[] = {
+                "device=cuda:0", "max_num_seqs=8", "decode_kernels=false", levels[l], mode, NULL};
             scores got = score(model, how, n, step);
             if (!same_scores(&want, &got))
                 fail_msg("%s, step %u: other bits with %s %s", model, step, levels[l], mode);

@@ -13,7 +13,7 @@ bool gpu_emulate(const char **why);
 void gpu_check_tokens(const char *model, const char *setting, bool every_level, bool every_mode);
 /* Teacher forcing of `n` tokens in steps of `step`: every one of the top logits has the same bits. */
 void gpu_check_scores(const char *model, const char *setting, unsigned n, unsigned step);
-/* The same of default numerics with bf16 weights: equal bits for every level and graph mode on cuda:0, near those of the cpu, and not
+/* The same of default numerics with bf16 weights, without kernels of decode steps: equal bits for every level and graph mode on cuda:0, near those of the cpu, and not
  * all of them equal to those, since then nothing ran on tensor cores. */
 void gpu_check_near(const char *model, unsigned n, unsigned step);
 /* Equal greedy tokens of many prompts, most of them short, in one batch. */

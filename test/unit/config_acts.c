@@ -236,6 +236,7 @@ static const struct effect {
     {CONFIG_ID_custom_ops, "sum", NULL},
     {CONFIG_ID_check_ops, "true", "src/api/compiled.c"},
     {CONFIG_ID_built_in_products, "false", "src/compile/tuner.c"},
+    {CONFIG_ID_decode_kernels, "false", "src/engine/decode.c"},
     {CONFIG_ID_suppress_errors, "true", "src/engine/plans.c"},
     {CONFIG_ID_pass_eliminate_noops, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_fuse_norm_quant, "false", "src/compile/skips.c"},

@@ -1,101 +1,117 @@
-/* A decode step of a Llama-shaped model in bf16 for up to 8 sequences, as plain kernels of one chain with programmatic edges:
+/* A decode step of a Llama-shaped model in bf16, one new token a sequence and up to 8 sequences, as kernels of one chain:
  *
- *   embed, (qkv, attention, o, up, down) a layer, head
+ *   begin, attention, o, up, down, (qkv, attention, o, up, down) a layer; the last layer ends with first, up, down, logits
  *
- * In front of this text stand RP_BATCH, RP_HIDDEN .. and one tile a matrix (gen/decode.c), then step.cu.
+ * Stands behind tensor.cu, whose instructions and packed weights these are; kernels that instantiate it come from gen/decode.c.
  *
- * Order. Every kernel lets the next one start at once (launch_dependents first), reads what no kernel of the chain writes (weights,
- * cached keys and values of earlier steps, the step's record), then waits for the kernels in front of it, and only then touches anything
- * else. Three kernels of a chain may run at the same time and completion is handed on by the wait alone, so every kernel executes it. The
- * step's record is written by the last kernel, after its wait, when nothing else runs.
+ * Order. Every kernel lets the next one start at once, reads what no kernel of the chain writes (weights, gains, cached keys and values of earlier steps), waits, and only then
+ * touches anything else. begin, which is qkv of embedded tokens, alone waits before it lets the next one start: whatever starts behind it finds the inputs of the step, which the kernel in front of
+ * it writes, and may read them before its own wait.
  *
- * Matrices. Weights are packed in units of RP_*_ROWS rows (8 or 16) so that 16 bytes of shared memory are a lane's part of the A
- * fragment of mma.m16n8k16: [unit][pair of k16 steps][8-row half][lane][8 elements]; lane 4g+t holds row g, k = 32 pair + 8t .. +7. x is the B
- * fragment with the same order of k, so the sums are over the same products. One to 8 sequences cost the same. Each warp has a slice of k
- * and a ring of its own in shared memory, which its first lane fills with bulk copies; a slot is refilled once its warp has used it, so
- * there is no second barrier and nothing to deadlock on. Sums: k in the warp's order, then warps 0, 1, .. : the same for every run.
+ * Matrices. Each warp has a slice of k and a ring of its own in shared memory, which its first lane fills with bulk copies. x is the B fragment of mma, kept in registers: rows of x lie in its
+ * order (rk_place_of), so that a lane's share of 32 k is 16 bytes. One to 8 rows cost the same. Sums: k in the warp's order, then warps 0, 1, ..: the same for every run.
  *
- * The residual stream is float32 and is touched only by the rows' owners; what the next matrix reads is its bf16 copy. */
+ * A norm is no pass over the row: x, rounded to bf16, is multiplied by the norm's gains and rounded again where it is read, and sums by 1 / rms of x behind the product. The residual stream is float32
+ * and is touched only by the elements' owners; what the next matrix reads is its bf16 copy. */
 
-#define RP_COLUMNS (RP_BATCH == 1 ? 1 : 8) /* sequences as partial sums are stored */
-/* Registers for two blocks of one sequence on a multiprocessor: the next kernel's blocks come in while the last ones of this one run. */
-#define RP_BOUNDS(tile) __launch_bounds__(tile::THREADS, RP_BATCH == 1 ? 2 : 1)
+/* What CUDA has types for and the emulated GPU has not. */
+struct alignas(8) rk_two {
+    float a, b;
+};
+
+#ifdef RK_EMULATED
+RP_INLINE void rk_barrier_wait_cluster(rp_u32 at, rp_u32 parity) { rk_barrier_wait(at, parity); }
+#else
+/* For what other blocks of the cluster have sent. */
+RP_INLINE void rk_barrier_wait_cluster(rp_u32 bar, rp_u32 parity)
+{
+    asm volatile("{\n.reg .pred p;\nWAIT_%=:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n@!p bra WAIT_%=;\n}" ::"r"(bar), "r"(parity)
+                 : "memory");
+}
+#endif
+
+RP_INLINE float rk_low(rp_u32 two) { return __uint_as_float(two << 16); }
+RP_INLINE float rk_high(rp_u32 two) { return __uint_as_float(two & 0xffff0000u); }
+RP_INLINE rp_u16 rk_half(float x) { return (rp_u16)rk_pack(x, 0.0f); }
+
+RP_INLINE float rk_quad_sum(float v)
+{
+    v += __shfl_xor_sync(RK_WARP, v, 1);
+    return v + __shfl_xor_sync(RK_WARP, v, 2);
+}
+
+/* Where element k of a row of x lies: of 32, lane t of a quad has 8 in a row, which are its pairs of the B fragments of two steps. */
+RP_INLINE int rk_place_of(int k) { return k / 32 * 32 + k % 8 / 2 * 8 + k % 32 / 8 * 2 + k % 2; }
 
 /* ---- a matrix times the step's rows ------------------------------------------------------------------------------------------------- */
 
-/* The tile of one matrix. CHUNK_PAIRS pairs of k16 steps are one copy; SLOTS of them are a warp's ring, of which CAP are in flight before the
- * wait; partial sums of GROUP units meet at one barrier. */
-template <int K_, int ROWS_, int UNITS_, int BLOCKS_, int WARPS_, int CHUNK_PAIRS_, int SLOTS_, int GROUP_, int CAP_>
-struct rp_tile {
-    static const int K = K_, ROWS = ROWS_, UNITS = UNITS_, BLOCKS = BLOCKS_, WARPS = WARPS_, SLOTS = SLOTS_, GROUP = GROUP_, CAP = CAP_;
-    static const int THREADS = WARPS * 32, HALVES = ROWS / 8;
-    static const int PAIRS = K / 32, SLICE = PAIRS / WARPS; /* of a unit, of a warp */
-    static const int CHUNK_PAIRS = CHUNK_PAIRS_, CHUNKS = SLICE / CHUNK_PAIRS;
-    static const int PAIR_BYTES = HALVES * 512, CHUNK_BYTES = CHUNK_PAIRS * PAIR_BYTES;
-    static const int UNIT_BYTES = PAIRS * PAIR_BYTES, SLICE_BYTES = SLICE * PAIR_BYTES;
-    static const int RING_BYTES = WARPS * SLOTS * CHUNK_BYTES;
-    static const int PARTS = WARPS * ROWS * RP_COLUMNS; /* partial sums of a unit */
-    static const int EACH = (UNITS + BLOCKS - 1) / BLOCKS; /* units of a block, at most */
-    static const int N_X = RP_BATCH == 1 ? (SLICE + 7) / 8 : SLICE;
-    /* With more x than registers can hold, x is read again for every unit, a chunk at a time. */
-    static const bool STREAM = N_X > 32;
-    static_assert(K % 32 == 0 && PAIRS % WARPS == 0 && SLICE % CHUNK_PAIRS == 0 && (ROWS == 8 || ROWS == 16), "tile");
+/* Units of TILES tiles of 16 columns of the result, dealt to BLOCKS. CHUNK times 32 k are one copy; SLOTS of them are a warp's ring, of which CAP are in flight before the wait;
+ * partial sums of GROUP units meet at one barrier. ROWS: 1, or up to 8. */
+template <int K_, int UNITS_, int TILES_, int BLOCKS_, int WARPS_, int CHUNK_, int SLOTS_, int GROUP_, int CAP_, int ROWS_>
+struct rk_decode_tile {
+    enum {
+        K = K_, UNITS = UNITS_, TILES = TILES_, BLOCKS = BLOCKS_, WARPS = WARPS_, CHUNK = CHUNK_, SLOTS = SLOTS_, GROUP = GROUP_, CAP = CAP_, ROWS = ROWS_,
+        THREADS = WARPS * 32, COLUMNS = TILES * 16,
+        SLICE = K / 32 / WARPS, CHUNKS = SLICE / CHUNK, /* of 32 k, of a warp; its copies a tile */
+        PAIR_BYTES = 1024, CHUNK_BYTES = CHUNK * PAIR_BYTES, TILE_BYTES = K * 32,
+        PART = WARPS * COLUMNS * ROWS,            /* partial sums of a unit */
+        EACH = (UNITS + BLOCKS - 1) / BLOCKS,     /* units of a block, at most */
+        SETS = EACH > GROUP ? 2 : 1,
+        N_X = ROWS == 1 ? (SLICE + 7) / 8 : SLICE, /* pieces of 16 bytes of x, of a lane */
+        STREAM = N_X > 32,                         /* more than registers can hold: x is read again for every tile, a chunk at a time */
+        PARTS = WARPS * SLOTS * CHUNK_BYTES, SQUARES = PARTS + SETS * GROUP * PART * 4, SCALES = SQUARES + WARPS * ROWS * 4, BARS = (SCALES + ROWS * 4 + 7) / 8 * 8,
+        BYTES = BARS + WARPS * SLOTS * 8
+    };
+    static_assert(K % 32 == 0 && K / 32 % WARPS == 0 && SLICE % CHUNK == 0 && CAP <= SLOTS && (ROWS == 1 || ROWS == 8), "tile");
 };
 
-/* A warp's ring. All lanes count along, the first one fetches. */
-template <class T>
-struct rp_ring {
-    const char *from; /* the warp's slice of the block's first unit */
-    rp_u32 slots, bars;
-    rp_u64 policy;
-    int slot, chunk, to_fetch, total; /* chunk, to_fetch: within the unit; next to be fetched of total */
-    rp_u32 parity;
-
-    RP_INLINE const char *source(const char *base, int i)
-    {
-        return base + (rp_u64)(i / T::CHUNKS) * T::BLOCKS * T::UNIT_BYTES + (i % T::CHUNKS) * T::CHUNK_BYTES;
-    }
-
-    RP_INLINE_MEMBER void start(const char *w, rp_u32 ring, rp_u32 barriers, int n_units)
-    {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        from = w + (rp_u64)blockIdx.x * T::UNIT_BYTES + warp * T::SLICE_BYTES;
-        slots = ring + warp * T::SLOTS * T::CHUNK_BYTES;
-        bars = barriers + warp * T::SLOTS * 8;
-        policy = rp_read_once();
-        total = n_units * T::CHUNKS;
-        to_fetch = 0;
-        slot = 0;
-        parity = 0;
-        if (lane == 0) {
-            for (int i = 0; i < T::SLOTS; i++) rp_barrier_init(bars + 8 * i, 1);
-            rp_barriers_visible();
-            for (; to_fetch < T::CAP && to_fetch < T::SLOTS && to_fetch < total; to_fetch++) fetch(to_fetch);
-        }
-        __syncwarp();
-    }
+/* A warp's ring. All lanes count along, the first one fetches. U: which tile of the packed weights is one of a unit. */
+template <class T, class U>
+struct rk_decode_ring {
+    const char *w;
+    rp_u32 slots, bars, parity;
+    int slot, next, total; /* copies: the one to fetch next, all of the block */
 
     RP_INLINE_MEMBER void fetch(int to)
     {
-        rp_barrier_expect(bars + 8 * to, T::CHUNK_BYTES);
-        rp_fetch(slots + to * T::CHUNK_BYTES, source(from, to_fetch), T::CHUNK_BYTES, bars + 8 * to, policy);
+        const int chunk = next % T::CHUNKS, tile = next / T::CHUNKS % T::TILES, unit = (int)blockIdx.x + next / (T::CHUNKS * T::TILES) * T::BLOCKS;
+        rk_barrier_expect(bars + 8 * to, T::CHUNK_BYTES);
+        rk_fetch_once(slots + to * T::CHUNK_BYTES, w + (long long)U::tile(unit, tile) * T::TILE_BYTES + chunk * T::CHUNK_BYTES, T::CHUNK_BYTES, bars + 8 * to);
+        next++;
+    }
+
+    RP_INLINE_MEMBER void start(const char *weights, int units)
+    {
+        const int warp = threadIdx.x / 32;
+        w = weights + warp * T::SLICE * T::PAIR_BYTES;
+        slots = rk_shared(rk_dynamic) + warp * T::SLOTS * T::CHUNK_BYTES;
+        bars = rk_shared(rk_dynamic) + T::BARS + warp * T::SLOTS * 8;
+        parity = 0;
+        slot = next = 0;
+        total = units * T::TILES * T::CHUNKS;
+        if (threadIdx.x % 32 == 0) {
+            for (int i = 0; i < T::SLOTS; i++) rk_barrier_init(bars + 8 * i, 1);
+            rk_barriers_visible();
+            while (next < T::CAP && next < total) fetch(next);
+        }
+        __syncwarp();
     }
 
     /* The rest of the ring, each copy when one before it has arrived: many copies in flight would delay the small loads of others. */
     RP_INLINE_MEMBER void fill()
     {
         if (T::CAP < T::SLOTS && threadIdx.x % 32 == 0)
-            for (; to_fetch < T::SLOTS && to_fetch < total; to_fetch++) {
-                rp_barrier_wait(bars + 8 * (to_fetch - T::CAP), 0);
-                fetch(to_fetch);
+            while (next < T::SLOTS && next < total) {
+                rk_barrier_wait(bars + 8 * (next - T::CAP), 0);
+                fetch(next);
             }
         __syncwarp();
     }
 
     /* The address of the next chunk, once it is there. */
-    RP_INLINE_MEMBER rp_u32 take()
+    RP_INLINE_MEMBER rp_u32 take() const
     {
-        rp_barrier_wait(bars + 8 * slot, parity);
+        rk_barrier_wait(bars + 8 * slot, parity);
         return slots + slot * T::CHUNK_BYTES;
     }
 
@@ -103,10 +119,7 @@ struct rp_ring {
     RP_INLINE_MEMBER void give()
     {
         __syncwarp();
-        if (threadIdx.x % 32 == 0 && to_fetch < total) {
-            fetch(slot);
-            to_fetch++;
-        }
+        if (threadIdx.x % 32 == 0 && next < total) fetch(slot);
         if (++slot == T::SLOTS) {
             slot = 0;
             parity ^= 1;
@@ -115,294 +128,353 @@ struct rp_ring {
 };
 
 /* Two elements times their gains, rounded; adds their squares. */
-RP_INLINE rp_u32 rp_gain(rp_u32 x, rp_u32 gain, float &sum)
+RP_INLINE int rk_gain(int x, int gain, float &sum)
 {
-    const float a = rp_low(x), b = rp_high(x);
-    sum = fmaf(a, a, sum);
-    sum = fmaf(b, b, sum);
-    return rp_pack(a * rp_low(gain), b * rp_high(gain));
+    const float a = rk_low((rp_u32)x), b = rk_high((rp_u32)x);
+    sum = __fmaf_rn(a, a, sum);
+    sum = __fmaf_rn(b, b, sum);
+    return (int)rk_pack(a * rk_low((rp_u32)gain), b * rk_high((rp_u32)gain));
 }
 
-RP_INLINE void rp_gain4(uint4 &x, const uint4 &gain, float &sum)
-{
-    x.x = rp_gain(x.x, gain.x, sum);
-    x.y = rp_gain(x.y, gain.y, sum);
-    x.z = rp_gain(x.z, gain.z, sum);
-    x.w = rp_gain(x.w, gain.w, sum);
-}
-
-/* A warp's slice of x as B fragments. One sequence: lane 4g+t holds pair 8i+g, so that a load is whole lines, and a pair's product takes it as column
- * g alone; the columns are added at the end. More: lane 4g+t holds sequence g. */
-template <class T, bool NORM>
-struct rp_rows {
-    uint4 v[T::STREAM ? 1 : T::N_X];
-    uint4 gain[NORM ? T::N_X : 1];
-    float squares; /* of the lane's elements */
-
-    RP_INLINE bool has(int i)
+/* Rows of x as the kernels of a step leave them. */
+template <int K>
+struct rk_decode_x {
+    const rp_u16 *x;
+    RP_INLINE_MEMBER int4 load(int row, int at) const { return rk_load(x + (long long)row * K + at); }
+    template <class T>
+    RP_INLINE_MEMBER void spread(int) const
     {
-        return RP_BATCH == 1 ? 8 * i + 7 < T::SLICE || 8 * i + (int)(threadIdx.x % 32 / 4) < T::SLICE : (int)(threadIdx.x % 32 / 4) < RP_BATCH;
+    }
+};
+
+/* Embedded tokens, which begin the residual stream. */
+template <int K, int VOCAB>
+struct rk_decode_embedded {
+    const rp_u16 *table;
+    const rp_i32 *ids;
+    float *residual;
+
+    RP_INLINE_MEMBER const rp_u32 *pairs(int row) const { return (const rp_u32 *)(table + rk_row_of(ids, row, VOCAB) * K); }
+    RP_INLINE_MEMBER int4 load(int row, int at) const
+    {
+        const rp_u32 *p = pairs(row) + (at / 32 * 32 + at % 32 / 4) / 2;
+        const int4 v = {(int)p[0], (int)p[4], (int)p[8], (int)p[12]};
+        return v;
+    }
+    /* A share of the residual stream to each block. */
+    template <class T>
+    RP_INLINE_MEMBER void spread(int rows) const
+    {
+        for (int i = (int)blockIdx.x * T::THREADS + threadIdx.x; i < rows * (K / 2); i += T::BLOCKS * T::THREADS) {
+            const rp_u32 two = pairs(i / (K / 2))[i % (K / 2)];
+            const rk_two wide = {rk_low(two), rk_high(two)};
+            *(rk_two *)(residual + 2 * (long long)i) = wide;
+        }
+    }
+};
+
+/* Rows of float32, gathered. */
+template <int K>
+struct rk_decode_gathered {
+    const float *x;
+    const rp_i32 *rows;
+
+    RP_INLINE float element(const float *p) { return rp_from_bits((rp_u32)rk_peek((const rp_i32 *)p)); }
+    RP_INLINE_MEMBER int4 load(int row, int at) const
+    {
+        const float *p = x + rk_settled(rows + row) * (long long)K + at / 32 * 32 + at % 32 / 4;
+        int4 v;
+        v.x = (int)rk_pack(element(p), element(p + 1));
+        v.y = (int)rk_pack(element(p + 8), element(p + 9));
+        v.z = (int)rk_pack(element(p + 16), element(p + 17));
+        v.w = (int)rk_pack(element(p + 24), element(p + 25));
+        return v;
+    }
+};
+
+/* A warp's slice of x as B fragments. One row: lane 4g+t holds the g-th of eight times 32 k, so that a load is whole lines, and their product takes it as column g alone; the columns are
+ * added at the end. More: lane 4g+t holds row g. NORMED: what is multiplied is x times gains. */
+template <class T, bool NORMED>
+struct rk_decode_rows {
+    int4 v[T::STREAM ? 1 : T::N_X], gain[NORMED ? T::N_X : 1];
+    float squares; /* of the lane's elements */
+    int rows;      /* that there are */
+
+    RP_INLINE_MEMBER bool has(int i) const
+    {
+        return T::ROWS == 1 ? 8 * i + 7 < T::SLICE || 8 * i + (int)(threadIdx.x % 32 / 4) < T::SLICE : (int)(threadIdx.x % 32 / 4) < rows;
     }
 
     /* Elements from the start of the row. */
     RP_INLINE int at(int i)
     {
         const int lane = threadIdx.x % 32, start = threadIdx.x / 32 * T::SLICE * 32;
-        return RP_BATCH == 1 ? start + i * 256 + lane * 8 : start + i * 32 + lane % 4 * 8;
+        return T::ROWS == 1 ? start + i * 256 + lane * 8 : start + i * 32 + lane % 4 * 8;
     }
 
-    RP_INLINE uint4 load(const rp_u16 *x, int i)
+    template <class X>
+    RP_INLINE_MEMBER int4 load(const X &x, int i) const
     {
-        const int row = RP_BATCH == 1 ? 0 : threadIdx.x % 32 / 4;
-        return has(i) ? rp_load(x + (rp_u64)row * T::K + at(i)) : make_uint4(0, 0, 0, 0);
+        const int4 none = {0, 0, 0, 0};
+        return has(i) ? x.load(T::ROWS == 1 ? 0 : threadIdx.x % 32 / 4, at(i)) : none;
     }
 
-    RP_INLINE_MEMBER void before(const rp_u16 *gains)
+    /* Gains in the order of x, rounded to bf16. */
+    RP_INLINE_MEMBER void before(const float *gains)
     {
-        if (NORM) {
+        if (!NORMED) return;
 #pragma unroll
-            for (int i = 0; i < T::N_X; i++)
-                gain[i] = RP_BATCH > 1 || has(i) ? __ldg((const uint4 *)(gains + at(i))) : make_uint4(0, 0, 0, 0);
+        for (int i = 0; i < T::N_X; i++) {
+            const rk_two *g = (const rk_two *)(gains + (T::ROWS == 1 && !has(i) ? 0 : at(i) / 32 * 32 + at(i) % 32 / 4));
+            gain[i].x = (int)rk_pack(g[0].a, g[0].b);
+            gain[i].y = (int)rk_pack(g[4].a, g[4].b);
+            gain[i].z = (int)rk_pack(g[8].a, g[8].b);
+            gain[i].w = (int)rk_pack(g[12].a, g[12].b);
         }
     }
 
-    RP_INLINE_MEMBER void after(const rp_u16 *x)
+    template <class X>
+    RP_INLINE_MEMBER void after(const X &x)
     {
-        static_assert(!(NORM && T::STREAM), "a normed row is kept in registers");
+        static_assert(!(NORMED && T::STREAM), "a normed row is kept in registers");
         squares = 0.0f;
         if (T::STREAM) return;
 #pragma unroll
         for (int i = 0; i < T::N_X; i++) v[i] = load(x, i);
-        if (NORM) {
+        if (!NORMED) return;
 #pragma unroll
-            for (int i = 0; i < T::N_X; i++) rp_gain4(v[i], gain[i], squares);
+        for (int i = 0; i < T::N_X; i++) {
+            v[i].x = rk_gain(v[i].x, gain[i].x, squares);
+            v[i].y = rk_gain(v[i].y, gain[i].y, squares);
+            v[i].z = rk_gain(v[i].z, gain[i].z, squares);
+            v[i].w = rk_gain(v[i].w, gain[i].w, squares);
         }
     }
 
-    RP_INLINE_MEMBER uint4 fragment(int pair) const
+    RP_INLINE_MEMBER int4 fragment(int pair) const
     {
-        if (RP_BATCH > 1) return v[T::STREAM ? 0 : pair];
-        const uint4 x = v[T::STREAM ? 0 : pair / 8];
-        uint4 b; /* volatile: chosen when it is needed, not kept in registers for all pairs */
+        if (T::ROWS > 1) return v[T::STREAM ? 0 : pair];
+        const int4 x = v[T::STREAM ? 0 : pair / 8];
+        int4 b;
+#ifdef RK_EMULATED
+        const int4 none = {0, 0, 0, 0};
+        b = (int)(threadIdx.x % 32 / 4) == pair % 8 ? x : none;
+#else
+        /* volatile: chosen when it is needed, not kept in registers for all pairs */
         asm volatile("{\n.reg .pred p;\nsetp.eq.s32 p, %8, %9;\nselp.b32 %0, %4, 0, p;\nselp.b32 %1, %5, 0, p;\nselp.b32 %2, %6, 0, p;\n"
                      "selp.b32 %3, %7, 0, p;\n}"
                      : "=r"(b.x), "=r"(b.y), "=r"(b.z), "=r"(b.w)
                      : "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(threadIdx.x % 32 / 4), "r"(pair % 8));
+#endif
         return b;
     }
 };
 
-/* The unit's sums over the warp's slice, to parts[row][column]. */
-template <class T>
-RP_INLINE void rp_store_parts(float *parts, const float *c)
+/* A tile's sums over the warp's slice, to part[column][row]. */
+template <class T, bool NORMED, class R, class X>
+RP_INLINE void rk_decode_tile_of(R &ring, const rk_decode_rows<T, NORMED> &rows, const X &x, float *part)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    parts += threadIdx.x / 32 * T::ROWS * RP_COLUMNS;
-    if (RP_BATCH == 1) {
-        const float low = rp_quad_sum(c[0] + c[1]), high = T::HALVES == 2 ? rp_quad_sum(c[2] + c[3]) : 0.0f;
-        if (t == 0) {
-            parts[g] = low;
-            if (T::HALVES == 2) parts[g + 8] = high;
-        }
-    } else {
-        *(float2 *)(parts + g * 8 + 2 * t) = make_float2(c[0], c[1]);
-        if (T::HALVES == 2) *(float2 *)(parts + (g + 8) * 8 + 2 * t) = make_float2(c[2], c[3]);
-    }
-}
-
-/* One pair of k16 steps: a holds the lane's part of one or two halves. */
-template <class T>
-RP_INLINE void rp_pair(float *c, float *d, const uint4 *a, const uint4 &b)
-{
-    if (T::HALVES == 2) {
-        rp_mma(c, a[0].x, a[1].x, a[0].y, a[1].y, b.x, b.y);
-        rp_mma(d, a[0].z, a[1].z, a[0].w, a[1].w, b.z, b.w);
-    } else {
-        rp_mma(c, a[0].x, 0u, a[0].y, 0u, b.x, b.y);
-        rp_mma(d, a[0].z, 0u, a[0].w, 0u, b.z, b.w);
-    }
-}
-
-template <class T, bool NORM>
-RP_INLINE void rp_unit(rp_ring<T> &ring, const rp_rows<T, NORM> &rows, const rp_u16 *x, float *parts)
-{
+    const int lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8, half = (lane / 8 & 1) ^ (k / 4 & 1), g = lane / 4, t = lane % 4;
+    const rp_u32 own = k * 32 + half * 16;
     float c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int chunk = 0; chunk < T::CHUNKS; chunk++) {
-        uint4 a[T::CHUNK_PAIRS * T::HALVES], xs[T::STREAM ? T::CHUNK_PAIRS : 1];
+        rp_u32 a[2 * T::CHUNK][4];
+        int4 xs[T::STREAM ? T::CHUNK : 1];
         if (T::STREAM) {
 #pragma unroll
-            for (int p = 0; p < T::CHUNK_PAIRS; p++) xs[p] = rp_rows<T, NORM>::load(x, chunk * T::CHUNK_PAIRS + p);
+            for (int p = 0; p < T::CHUNK; p++) xs[p] = rows.load(x, chunk * T::CHUNK + p);
         }
-        const rp_u32 at = ring.take() + threadIdx.x % 32 * 16;
+        const rp_u32 at = ring.take() + own;
 #pragma unroll
-        for (int i = 0; i < T::CHUNK_PAIRS * T::HALVES; i++) a[i] = rp_load_shared(at + i * 512);
+        for (int s = 0; s < 2 * T::CHUNK; s++) rk_matrix_4_turned(a[s], at + s * 512);
 #pragma unroll
-        for (int p = 0; p < T::CHUNK_PAIRS; p++)
-            rp_pair<T>(c, d, a + p * T::HALVES, T::STREAM ? xs[p] : rows.fragment(chunk * T::CHUNK_PAIRS + p));
+        for (int p = 0; p < T::CHUNK; p++) {
+            const int4 b = T::STREAM ? xs[p] : rows.fragment(chunk * T::CHUNK + p);
+            const rp_u32 first[2] = {(rp_u32)b.x, (rp_u32)b.y}, second[2] = {(rp_u32)b.z, (rp_u32)b.w};
+            rk_mma(c, a[2 * p], first);
+            rk_mma(d, a[2 * p + 1], second);
+        }
         ring.give();
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) c[i] += d[i];
-    rp_store_parts<T>(parts, c);
+    if (T::ROWS == 1) {
+        const float low = rk_quad_sum(c[0] + c[1]), high = rk_quad_sum(c[2] + c[3]);
+        if (t == 0) {
+            part[g] = low;
+            part[g + 8] = high;
+        }
+    } else {
+        const rk_two low = {c[0], c[1]}, high = {c[2], c[3]};
+        *(rk_two *)(part + g * 8 + 2 * t) = low;
+        *(rk_two *)(part + (g + 8) * 8 + 2 * t) = high;
+    }
 }
-
-/* Shared memory of a block, behind the ring. */
-template <class T>
-struct rp_room {
-    float parts[T::EACH > T::GROUP ? 2 : 1][T::GROUP][T::PARTS];
-    float squares[T::WARPS][RP_COLUMNS];
-    rp_u64 bars[T::WARPS * T::SLOTS];
-};
 
 /* What an epilogue asks: sums over warps, in their order. */
 template <class T>
-struct rp_sums {
-    const rp_room<T> *room;
-    int buffer;
+struct rk_decode_sums {
+    const float *parts; /* of a group: [unit][warp][column][row] */
 
-    RP_INLINE_MEMBER float value(int unit, int row, int b) const
+    RP_INLINE_MEMBER float value(int unit, int column, int row) const
     {
-        const float *p = room->parts[buffer][unit] + row * RP_COLUMNS + b;
+        const float *p = parts + unit * T::PART + column * T::ROWS + row;
         float s = 0.0f;
 #pragma unroll
-        for (int w = 0; w < T::WARPS; w++) s += p[w * T::ROWS * RP_COLUMNS];
+        for (int w = 0; w < T::WARPS; w++) s += p[w * T::COLUMNS * T::ROWS];
         return s;
     }
 
-    RP_INLINE_MEMBER float scale(int b) const /* 1 / rms of the row */
-    {
-        float s = 0.0f;
-#pragma unroll
-        for (int w = 0; w < T::WARPS; w++) s += room->squares[w][b];
-        return rsqrtf(s / T::K + RP_EPS);
-    }
+    /* 1 / rms of the row. */
+    RP_INLINE_MEMBER float scale(int row) const { return ((const float *)(rk_dynamic + T::SCALES))[row]; }
 };
 
-/* The sum of squares of every sequence over the warp's slice. */
+/* 1 / rms of every row, from the sums of squares over the warps' slices; they are there behind the next barrier of the block. */
 template <class T>
-RP_INLINE void rp_store_squares(rp_room<T> *room, float s)
+RP_INLINE void rk_decode_scales(float s, float eps)
 {
     const int lane = threadIdx.x % 32;
-    s = rp_quad_sum(s);
-    if (RP_BATCH == 1) {
-        s += __shfl_xor_sync(~0u, s, 4);
-        s += __shfl_xor_sync(~0u, s, 8);
-        s += __shfl_xor_sync(~0u, s, 16);
-        if (lane == 0) room->squares[threadIdx.x / 32][0] = s;
+    float *const all = (float *)(rk_dynamic + T::SQUARES), *to = all + threadIdx.x / 32 * T::ROWS;
+    s = rk_quad_sum(s);
+    if (T::ROWS == 1) {
+        s += __shfl_xor_sync(RK_WARP, s, 4);
+        s += __shfl_xor_sync(RK_WARP, s, 8);
+        s += __shfl_xor_sync(RK_WARP, s, 16);
+        if (lane == 0) to[0] = s;
     } else if (lane % 4 == 0) {
-        room->squares[threadIdx.x / 32][lane / 4] = s;
+        to[lane / 4] = s;
+    }
+    __syncthreads();
+    if (threadIdx.x >= T::ROWS) return;
+    s = 0.0f;
+#pragma unroll
+    for (int w = 0; w < T::WARPS; w++) s += all[w * T::ROWS + threadIdx.x];
+    ((float *)(rk_dynamic + T::SCALES))[threadIdx.x] = rp_rsqrt(s * (1.0f / T::K) + eps);
+}
+
+/* The body of every matrix kernel. E::before() reads inputs and what the chain does not write, E::after() what it does, E::group() uses sums. BEGINS: in front of it is who writes the inputs. */
+template <class T, bool NORMED, bool BEGINS, class X, class E>
+RP_INLINE void rk_decode_product(const char *w, const X &x, const char *gains, float eps, int n_rows, E &e)
+{
+    const int n = (T::UNITS - (int)blockIdx.x + T::BLOCKS - 1) / T::BLOCKS;
+    float *const parts = (float *)(rk_dynamic + T::PARTS);
+    rk_decode_ring<T, E> ring;
+    rk_decode_rows<T, NORMED> rows;
+    int set = 0;
+
+    if (!BEGINS) rk_launch_dependents();
+    rows.rows = n_rows;
+    ring.start(w, n);
+    rows.before((const float *)gains);
+    if (!BEGINS) e.before();
+    ring.fill();
+    rk_wait();
+    if (BEGINS) {
+        rk_launch_dependents();
+        e.before();
+    }
+    rows.after(x);
+    e.after();
+    if (NORMED) rk_decode_scales<T>(rows.squares, eps);
+    for (int first = 0; first < n; first += T::GROUP) {
+        const int m = n - first < T::GROUP ? n - first : T::GROUP;
+        const rk_decode_sums<T> sums = {parts + set * T::GROUP * T::PART};
+        for (int j = 0; j < m * T::TILES; j++)
+            rk_decode_tile_of<T, NORMED>(ring, rows, x,
+                                         parts + (set * T::GROUP + j / T::TILES) * T::PART + (threadIdx.x / 32 * T::COLUMNS + j % T::TILES * 16) * T::ROWS);
+        __syncthreads();
+        e.group(sums, (int)blockIdx.x + first * T::BLOCKS, m);
+        if (T::SETS > 1) set ^= 1;
     }
 }
 
-/* The body of every matrix kernel. E::before() reads what the chain does not write, E::after() what it does, E::group() uses sums. */
-template <class T, bool NORM, class E>
-RP_INLINE void rp_matrix(const char *w, const rp_u16 *x, const rp_u16 *gains, E &e)
+template <class T, bool NORMED, class E>
+RP_INLINE void rk_decode_matrix(const char *w, const char *x, const char *gains, float eps, int n_rows, E &e)
 {
-    extern __shared__ __align__(128) char shared[];
-    rp_room<T> *room = (rp_room<T> *)(shared + T::RING_BYTES);
-    const int n = (T::UNITS - (int)blockIdx.x + T::BLOCKS - 1) / T::BLOCKS;
-    rp_ring<T> ring;
-    rp_rows<T, NORM> rows;
-    rp_sums<T> sums = {room, 0};
-
-    rp_launch_dependents();
-    ring.start(w, rp_shared(shared), rp_shared(room->bars), n);
-    rows.before(gains);
-    e.before();
-    ring.fill();
-    rp_wait_for_others();
-    rows.after(x);
-    e.after();
-    if (NORM) rp_store_squares<T>(room, rows.squares);
-    for (int first = 0; first < n; first += T::GROUP) {
-        const int m = n - first < T::GROUP ? n - first : T::GROUP;
-        for (int j = 0; j < m; j++) rp_unit<T, NORM>(ring, rows, x, room->parts[sums.buffer][j]);
-        __syncthreads();
-        e.group(sums, blockIdx.x + first * T::BLOCKS, m);
-        if (T::EACH > T::GROUP) sums.buffer ^= 1;
-    }
+    const rk_decode_x<T::K> rows = {(const rp_u16 *)x};
+    rk_decode_product<T, NORMED, false>(w, rows, gains, eps, n_rows, e);
 }
 
 /* ---- q, k, v ------------------------------------------------------------------------------------------------------------------------- */
 
-typedef rp_tile<RP_HIDDEN, RP_QKV_TILE> rp_qkv_tile;
-typedef rp_tile<RP_HEADS * RP_HEAD_DIM, RP_O_TILE> rp_o_tile;
-typedef rp_tile<RP_HIDDEN, RP_UP_TILE> rp_up_tile;
-typedef rp_tile<RP_FFN, RP_DOWN_TILE> rp_down_tile;
-typedef rp_tile<RP_HIDDEN, RP_HEAD_TILE> rp_head_tile;
-
-/* Local rows r and r + ROWS / 2 of a unit are the two that a rotation takes together. */
-struct rp_qkv_end {
-    typedef rp_qkv_tile T;
-    static const int HALF = T::ROWS / 2, N = T::EACH * HALF * RP_COLUMNS, EACH = (N + T::THREADS - 1) / T::THREADS;
-    static_assert(T::EACH <= T::GROUP, "the rotations are read for one group");
+/* A unit is a tile, of q, k or v. Neighbours are the two that a rotation takes together. X: what after() of it does, too. */
+template <class T_, int HEADS, int KV_HEADS, int HD, class X = rk_decode_x<T_::K>>
+struct rk_decode_qkv {
+    typedef T_ T;
+    enum { HALF = HD / 2, N = T::EACH * 8 * T::ROWS, EACH = (N + T::THREADS - 1) / T::THREADS };
+    static_assert(T::EACH <= T::GROUP, "rotations are read for one group");
     rp_u16 *q, *k, *v;
-    const rp_step *step;
-    const int *table;
-    const float2 *rope; /* cos, sin of [position][head_dim / 2] */
-    int position, block; /* of this thread's sequence */
-    float2 turn[EACH];
+    const rp_i32 *positions, *slots;
+    const float *cos, *sin; /* [position][HALF] */
+    int rows;
+    const X *x;
+    int slot; /* of this thread's row */
+    rk_two turn[EACH];
 
-    RP_INLINE int pair_of(int v, int unit) { return (unit + v / RP_COLUMNS / HALF * T::BLOCKS) * HALF + v / RP_COLUMNS % HALF; }
+    RP_INLINE int tile(int unit, int) { return unit; }
+    RP_INLINE int pair_of(int i, int unit) { return (unit + i / (8 * T::ROWS) * T::BLOCKS) * 8 + i / T::ROWS % 8; }
 
     RP_INLINE_MEMBER void before()
     {
-        const int b = threadIdx.x % RP_COLUMNS;
-        if (b >= RP_BATCH) return;
-        position = rp_load_int(step->position + b);
-        block = rp_load_int(table + b * RP_MAX_BLOCKS + position / 16);
+        const int row = (int)threadIdx.x % T::ROWS;
+        if (row >= rows) return;
+        const long long angles = rk_settled(positions + row) * (long long)HALF;
+        slot = rk_settled(slots + row);
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            turn[i] = __ldg(rope + (rp_u64)position * (RP_HEAD_DIM / 2) + pair_of(threadIdx.x + i * T::THREADS, blockIdx.x) % (RP_HEAD_DIM / 2));
+        for (int i = 0; i < EACH; i++) {
+            const long long at = angles + pair_of(threadIdx.x + i * T::THREADS, blockIdx.x) % HALF;
+            const rk_two t = {cos[at], sin[at]};
+            turn[i] = t;
+        }
     }
 
-    RP_INLINE_MEMBER void after() {}
-
-    RP_INLINE_MEMBER void put(int pair, int b, float2 turn, float first, float second) const
+    RP_INLINE_MEMBER void after() const
     {
-        const int head = pair / (RP_HEAD_DIM / 2), i = pair % (RP_HEAD_DIM / 2);
-        const bool turned = head < RP_HEADS + RP_KV_HEADS, cached = head >= RP_HEADS;
-        rp_u16 *to = !cached ? q + (rp_u64)(b * RP_HEADS + head) * RP_HEAD_DIM : turned ? k + rp_cache_at(block, head - RP_HEADS)
-                                                                                        : v + rp_cache_at(block, head - RP_HEADS - RP_KV_HEADS);
-        const int one = RP_ROPE_FIRST(i), other = RP_ROPE_SECOND(i);
-        to[cached ? rp_in_block_of_cache(position, one) : one] = rp_bf16(turned ? first * turn.x - second * turn.y : first);
-        to[cached ? rp_in_block_of_cache(position, other) : other] = rp_bf16(turned ? second * turn.x + first * turn.y : second);
+        if (x) x->template spread<T>(rows);
     }
 
-    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void put(int pair, int row, rk_two t, float even, float odd) const
+    {
+        const int head = pair / HALF, dim = pair % HALF * 2;
+        const bool turned = head < HEADS + KV_HEADS, cached = head >= HEADS;
+        const int h = head - (turned ? HEADS : HEADS + KV_HEADS);
+        const rp_u32 two = turned ? rk_pack(even * t.a - odd * t.b, even * t.b + odd * t.a) : rk_pack(even, odd);
+        if (!cached)
+            *(rp_u32 *)(q + (row * HEADS + head) * HD + dim) = two;
+        else if (slot >= 0)
+            *(rp_u32 *)((turned ? k : v) + (((long long)(slot / 16) * KV_HEADS + h) * 16 + slot % 16) * HD + dim) = two;
+    }
+
+    RP_INLINE_MEMBER void group(const rk_decode_sums<T> &s, int unit, int n)
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const int v = threadIdx.x + i * T::THREADS, b = v % RP_COLUMNS, r = v / RP_COLUMNS % HALF, j = v / RP_COLUMNS / HALF;
-            if (j >= n || b >= RP_BATCH) continue;
-            const float scale = s.scale(b);
-            put(pair_of(v, unit), b, turn[i], s.value(j, r, b) * scale, s.value(j, r + HALF, b) * scale);
+            const int at = threadIdx.x + i * T::THREADS, row = at % T::ROWS, pair = at / T::ROWS % 8, j = at / (8 * T::ROWS);
+            if (j >= n || row >= rows) continue;
+            const float scale = s.scale(row);
+            put(pair_of(at, unit), row, turn[i], s.value(j, 2 * pair, row) * scale, s.value(j, 2 * pair + 1, row) * scale);
         }
     }
 };
 
-extern "C" __global__ void RP_BOUNDS(rp_qkv_tile)
-    rp_decode_qkv(const char *w, const rp_u16 *gains, const rp_u16 *x, rp_u16 *q, rp_u16 *k, rp_u16 *v, const rp_step *step, const int *table,
-                  const float2 *rope)
-{
-    rp_qkv_end e = {q, k, v, step, table, rope};
-    rp_matrix<rp_qkv_tile, true>(w, x, gains, e);
-}
-
 /* ---- o, up, down ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Adds a matrix' rows to the residual stream. */
-template <class T_>
-struct rp_residual_end {
+/* Adds the product's rows to the residual stream, and leaves x. A unit is a tile. GATHERED: what it is added to are rows of other memory. */
+template <class T_, int HIDDEN, bool GATHERED = false>
+struct rk_decode_residual {
     typedef T_ T;
-    static const int N = T::EACH * T::ROWS * RP_COLUMNS, EACH = (N + T::THREADS - 1) / T::THREADS; /* values of a block, of a thread */
+    enum { N = T::EACH * 16 * T::ROWS, EACH = (N + T::THREADS - 1) / T::THREADS };
     static_assert(T::EACH <= T::GROUP, "the residual is read for one group");
+    const float *from;
+    const rp_i32 *which;
     float *residual;
     rp_u16 *x;
+    int rows;
     float old[EACH];
 
-    RP_INLINE int row_of(int v, int unit) { return (unit + v / RP_COLUMNS / T::ROWS * T::BLOCKS) * T::ROWS + v / RP_COLUMNS % T::ROWS; }
+    RP_INLINE int tile(int unit, int) { return unit; }
+    RP_INLINE int column_of(int i, int unit) { return (unit + i / (16 * T::ROWS) * T::BLOCKS) * 16 + i / T::ROWS % 16; }
 
     RP_INLINE_MEMBER void before() {}
 
@@ -410,148 +482,66 @@ struct rp_residual_end {
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const int v = threadIdx.x + i * T::THREADS, row = row_of(v, blockIdx.x), b = v % RP_COLUMNS;
-            old[i] = v < N && row < RP_HIDDEN && b < RP_BATCH ? rp_load_float(residual + (rp_u64)b * RP_HIDDEN + row) : 0.0f;
+            const int at = threadIdx.x + i * T::THREADS, column = column_of(at, blockIdx.x), row = at % T::ROWS;
+            const bool has = at < N && column < HIDDEN && row < rows;
+            const long long of = has && GATHERED ? rk_settled(which + row) : row;
+            old[i] = has ? rp_from_bits((rp_u32)rk_peek((const rp_i32 *)from + of * HIDDEN + column)) : 0.0f;
         }
     }
 
-    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rk_decode_sums<T> &s, int unit, int n)
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const int v = threadIdx.x + i * T::THREADS, b = v % RP_COLUMNS, row = row_of(v, unit);
-            if (v >= n * T::ROWS * RP_COLUMNS || b >= RP_BATCH) continue;
-            const float sum = old[i] + s.value(v / RP_COLUMNS / T::ROWS, v / RP_COLUMNS % T::ROWS, b);
-            residual[(rp_u64)b * RP_HIDDEN + row] = sum;
-            x[(rp_u64)b * RP_HIDDEN + row] = rp_bf16(sum);
+            const int at = threadIdx.x + i * T::THREADS, row = at % T::ROWS, j = at / (16 * T::ROWS), column = column_of(at, unit);
+            if (j >= n || row >= rows) continue;
+            const float sum = old[i] + s.value(j, at / T::ROWS % 16, row);
+            residual[(long long)row * HIDDEN + column] = sum;
+            x[(long long)row * HIDDEN + rk_place_of(column)] = rk_half(sum);
         }
     }
 };
 
-extern "C" __global__ void RP_BOUNDS(rp_o_tile)
-    rp_decode_o(const char *w, const rp_u16 *attention, float *residual, rp_u16 *x)
-{
-    rp_residual_end<rp_o_tile> e = {residual, x};
-    rp_matrix<rp_o_tile, false>(w, attention, (const rp_u16 *)0, e);
-}
-
-extern "C" __global__ void RP_BOUNDS(rp_down_tile)
-    rp_decode_down(const char *w, const rp_u16 *hidden, float *residual, rp_u16 *x)
-{
-    rp_residual_end<rp_down_tile> e = {residual, x};
-    rp_matrix<rp_down_tile, false>(w, hidden, (const rp_u16 *)0, e);
-}
-
-/* Local row r is of the gate, r + ROWS / 2 of up. */
-struct rp_up_end {
-    typedef rp_up_tile T;
-    static const int HALF = T::ROWS / 2;
+/* silu(gate) * up. A unit is a tile of gate and one of up, which alternate by two in the packed weights. */
+template <class T_, int FFN>
+struct rk_decode_gate {
+    typedef T_ T;
     rp_u16 *to;
+    int rows;
+
+    RP_INLINE int tile(int unit, int i) { return unit / 2 * 4 + unit % 2 + 2 * i; }
 
     RP_INLINE_MEMBER void before() {}
     RP_INLINE_MEMBER void after() {}
 
-    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rk_decode_sums<T> &s, int unit, int n)
     {
-        for (int v = threadIdx.x; v < n * HALF * RP_COLUMNS; v += T::THREADS) {
-            const int b = v % RP_COLUMNS, r = v / RP_COLUMNS % HALF, j = v / RP_COLUMNS / HALF;
-            if (b >= RP_BATCH) continue;
-            const float scale = s.scale(b), gate = s.value(j, r, b) * scale, up = s.value(j, r + HALF, b) * scale;
-            to[(rp_u64)b * RP_FFN + (unit + j * T::BLOCKS) * HALF + r] = rp_bf16(__fdividef(gate, 1.0f + exp2f(gate * -1.44269504f)) * up);
+        for (int at = threadIdx.x; at < n * 16 * T::ROWS; at += T::THREADS) {
+            const int row = at % T::ROWS, column = at / T::ROWS % 16, j = at / (16 * T::ROWS);
+            if (row >= rows) continue;
+            const float scale = s.scale(row), gate = s.value(j, column, row) * scale, up = s.value(j, column + 16, row) * scale;
+            to[(long long)row * FFN + rk_place_of((unit + j * T::BLOCKS) * 16 + column)] = rk_half(gate / (1.0f + rk_exp2(gate * -1.44269504f)) * up);
         }
     }
 };
 
-extern "C" __global__ void RP_BOUNDS(rp_up_tile)
-    rp_decode_up(const char *w, const rp_u16 *gains, const rp_u16 *x, rp_u16 *to)
-{
-    rp_up_end e = {to};
-    rp_matrix<rp_up_tile, true>(w, x, gains, e);
-}
+/* Logits. A unit is a tile; the last may have columns that are none. */
+template <class T_, int VOCAB>
+struct rk_decode_logits {
+    typedef T_ T;
+    float *to;
+    int rows;
 
-/* ---- head and argmax ------------------------------------------------------------------------------------------------------------------- */
-
-struct rp_head_end {
-    typedef rp_head_tile T;
-    rp_best best; /* of sequence threadIdx.x % RP_COLUMNS */
+    RP_INLINE int tile(int unit, int) { return unit; }
 
     RP_INLINE_MEMBER void before() {}
     RP_INLINE_MEMBER void after() {}
 
-    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rk_decode_sums<T> &s, int unit, int n)
     {
-        for (int v = threadIdx.x; v < n * T::ROWS * RP_COLUMNS; v += T::THREADS) {
-            const int b = v % RP_COLUMNS, r = v / RP_COLUMNS % T::ROWS, j = v / RP_COLUMNS / T::ROWS;
-            const int row = (unit + j * T::BLOCKS) * T::ROWS + r;
-            const rp_best one = {s.value(j, r, b) * s.scale(b), row};
-            if (b < RP_BATCH && row < RP_VOCAB) best = rp_better(best, one);
+        for (int at = threadIdx.x; at < n * 16 * T::ROWS; at += T::THREADS) {
+            const int j = at / (16 * T::ROWS), row = at / 16 % T::ROWS, column = (unit + j * T::BLOCKS) * 16 + at % 16;
+            if (row < rows && column < VOCAB) to[(long long)row * VOCAB + column] = s.value(j, at % 16, row) * s.scale(row);
         }
     }
 };
-
-/* Best of a column of n candidates; called by a warp, the result is in every lane. */
-RP_INLINE rp_best rp_best_of(const volatile rp_best *c, int n)
-{
-    rp_best best = {-RP_INF, 0x7fffffff};
-    for (int i = threadIdx.x % 32; i < n; i += 32) {
-        const rp_best one = {c[i * RP_COLUMNS].value, c[i * RP_COLUMNS].id};
-        best = rp_better(best, one);
-    }
-#pragma unroll
-    for (int o = 16; o; o /= 2) {
-        const rp_best other = {__shfl_xor_sync(~0u, best.value, o), __shfl_xor_sync(~0u, best.id, o)};
-        best = rp_better(best, other);
-    }
-    return best;
-}
-
-/* candidates: [blocks][RP_COLUMNS]. The block that ends last takes the best of all, which does not depend on who that is, and makes the next
- * step's record. ids gets the ids by position, rows of 8. */
-extern "C" __global__ void RP_BOUNDS(rp_head_tile)
-    rp_decode_head(const char *w, const rp_u16 *gains, const rp_u16 *x, rp_best *candidates, rp_step *step, int *ids)
-{
-    typedef rp_head_tile T;
-    __shared__ rp_best mine[T::THREADS];
-    __shared__ unsigned arrived;
-    rp_head_end e = {{-RP_INF, 0x7fffffff}};
-
-    rp_matrix<T, true>(w, x, gains, e);
-    mine[threadIdx.x] = e.best;
-    __syncthreads();
-    const int warp = threadIdx.x / 32;
-    for (int b = warp; b < RP_BATCH; b += T::WARPS) {
-        const rp_best best = rp_best_of(mine + b, T::THREADS / RP_COLUMNS);
-        if (threadIdx.x % 32 == 0) candidates[blockIdx.x * RP_COLUMNS + b] = best;
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) arrived = atomicInc(&step->done, T::BLOCKS - 1);
-    __syncthreads();
-    if (arrived != T::BLOCKS - 1) return;
-    __threadfence();
-    for (int b = warp; b < RP_BATCH; b += T::WARPS) {
-        const rp_best best = rp_best_of(candidates + b, T::BLOCKS);
-        if (threadIdx.x % 32) continue;
-        const int next = step->position[b] + 1;
-        step->token[b] = best.id;
-        step->position[b] = next;
-        ids[(rp_u64)next * 8 + b] = best.id;
-    }
-}
-
-/* ---- embedding ------------------------------------------------------------------------------------------------------------------------- */
-
-/* One block a sequence. */
-extern "C" __global__ void __launch_bounds__(256)
-    rp_decode_embed(const rp_u16 *rows, const rp_step *step, float *residual, rp_u16 *x)
-{
-    const int b = blockIdx.x;
-    rp_launch_dependents();
-    rp_wait_for_others();
-    const rp_u64 from = (rp_u64)rp_load_int(step->token + b) * RP_HIDDEN, to = (rp_u64)b * RP_HIDDEN;
-    for (int i = threadIdx.x * 2; i < RP_HIDDEN; i += 512) {
-        const rp_u32 two = *(const rp_u32 *)(rows + from + i);
-        *(float2 *)(residual + to + i) = make_float2(rp_low(two), rp_high(two));
-        *(rp_u32 *)(x + to + i) = two;
-    }
-}

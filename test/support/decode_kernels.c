@@ -1,0 +1,137 @@
+/* See decode_kernels.h. */
+#include "support/decode_kernels.h"
+
+#include <math.h>
+
+#include "engine/engine.h"
+#include "support/check.h"
+#include "support/engines.h"
+
+rp_engine *decode_engine(const char *model, bool own, const char *more) {
+    return engine_must(
+        model, (const char *[]){"device=cuda:0", "max_num_seqs=8", "max_model_len=128",
+                                own ? "decode_kernels=true" : "decode_kernels=false", more, NULL});
+}
+
+/* --- one sequence ------------------------------------------------------------------------ */
+
+enum { TOP = 8, N_SCORES = 64, N_PROMPT = 3 };
+
+typedef struct scores {
+    uint32_t n;
+    float logits[N_SCORES][TOP];
+} scores;
+
+static void on_token(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                     const int32_t *top_ids, const float *top_logits) {
+    scores *s = user;
+    (void)position, (void)id, (void)logprob, (void)top_ids;
+    assert_true(s->n < N_SCORES && k == TOP);
+    memcpy(s->logits[s->n++], top_logits, sizeof s->logits[0]);
+}
+
+/* Token by token, over three blocks of the cache. */
+static scores score(const char *model, bool own, const char *more, uint64_t *steps) {
+    rp_engine *e = decode_engine(model, own, more);
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    scores s = {0};
+    int32_t ids[N_PROMPT + N_SCORES];
+    for (int i = 0; i < N_PROMPT + N_SCORES; i++) ids[i] = (i * 31 + i / 7) % 250;
+    o.step = 1;
+    o.top_logits = TOP;
+    o.on_token = on_token;
+    o.user = &s;
+    (void)must_score(e, ids, N_PROMPT, N_PROMPT + N_SCORES, o);
+    if (steps) *steps = (uint64_t)engine_count(e, "decode_kernels.steps");
+    rp_engine_close(e);
+    assert_int_equal(s.n, N_SCORES);
+    return s;
+}
+
+static double farthest(const scores *a, const scores *b) {
+    double most = 0;
+    for (uint32_t i = 0; i < N_SCORES; i++)
+        for (int k = 0; k < TOP; k++) {
+            const double d = fabs((double)a->logits[i][k] - (double)b->logits[i][k]);
+            if (!(d <= most)) most = d;
+        }
+    return most;
+}
+
+/* --- several ------------------------------------------------------------------------------- */
+
+enum { MOST = 8, TOKENS = 7 };
+
+typedef struct answers {
+    int32_t ids[MOST][TOKENS];
+    double logprobs[MOST][TOKENS];
+} answers;
+
+/* The i-th of n, whose prompts get shorter. */
+static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n) {
+    int32_t prompt[40];
+    rp_request_options r = plain_request(TOKENS);
+    r.n_prompt_ids = 2 + 5 * (n - 1 - i);
+    for (uint32_t k = 0; k < r.n_prompt_ids; k++) prompt[k] = (int32_t)((i * 37 + k * 11) % 250);
+    r.prompt_ids = prompt;
+    r.logprobs = true;
+    return must_submit(e, &r);
+}
+
+/* poison: what a step may not read is NaN. */
+static answers answer(const char *model, uint32_t n, bool own, const char *more, bool poison) {
+    rp_engine *e = decode_engine(model, own, more);
+    uint64_t id[MOST];
+    answers a = {0};
+    bool left = true;
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n; i++) id[i] = submit(e, i, n);
+    while (left) {
+        if (poison) CHECK_OK(engine_runner_poison(e->runner, &err), &err);
+        CHECK_OK(rp_engine_step(e, &left, &err), &err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const rp_result r = must_result(e, id[i]);
+        assert_int_equal(r.n_output_ids, TOKENS);
+        memcpy(a.ids[i], r.output_ids, sizeof a.ids[i]);
+        memcpy(a.logprobs[i], r.logprobs, sizeof a.logprobs[i]);
+    }
+    if (own) assert_true(engine_count(e, "decode_kernels.steps") >= TOKENS - 1);
+    rp_engine_close(e);
+    return a;
+}
+
+/* As long as they choose the same tokens; after that they are about other texts. */
+static void check_near(uint32_t n, const answers *got, const answers *want, double most) {
+    uint32_t compared = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < TOKENS; k++, compared++) {
+            const double d = fabs(got->logprobs[i][k] - want->logprobs[i][k]);
+            if (!(d < most))
+                fail_msg("%u sequences: of %u, token %u has %.6f, not %.6f", n, i, k,
+                         got->logprobs[i][k], want->logprobs[i][k]);
+            if (got->ids[i][k] != want->ids[i][k]) break;
+        }
+    assert_true(compared >= n); /* the first of each comes from a prompt */
+}
+
+void decode_check_scores(const char *model, double most) {
+    uint64_t steps = 0;
+    const scores own = score(model, true, NULL, &steps), all = score(model, false, NULL, NULL);
+    const double far = farthest(&own, &all);
+    assert_true(steps >= N_SCORES);
+    if (!(far > 0 && far < most)) fail_msg("%s: logits are off by %g", model, far);
+    const scores again = score(model, true, "async_scheduling=false", NULL);
+    assert_memory_equal(&own, &again, sizeof own);
+}
+
+void decode_check_together(const char *model, uint32_t n, const char *more, double most) {
+    const answers own = answer(model, n, true, more, false),
+                  all = answer(model, n, false, more, false);
+    check_near(n, &own, &all, most);
+}
+
+void decode_check_poisoned(const char *model, uint32_t n) {
+    const answers a = answer(model, n, true, NULL, false), b = answer(model, n, true, NULL, true);
+    assert_memory_equal(&a, &b, sizeof a);
+}

@@ -1,0 +1,19 @@
+/* Kernels of decode steps (engine/decode.h) on cuda:0 beside the kernels of all steps. Each fails the test where they differ by more than `most`. */
+#ifndef SUPPORT_DECODE_KERNELS_H
+#define SUPPORT_DECODE_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "reprise/engine.h"
+
+/* An engine on cuda:0 with these kernels or without; more: one more setting, or NULL. */
+rp_engine *decode_engine(const char *model, bool own, const char *more);
+/* Teacher forcing of 64 tokens, one a step: largest logits, some of which differ; again, in the same bits. */
+void decode_check_scores(const char *model, double most);
+/* Log probabilities of n <= 8 requests of several lengths in one batch, as long as their tokens are the same. */
+void decode_check_together(const char *model, uint32_t n, const char *more, double most);
+/* The same bits where everything that a step may not read is NaN before each. */
+void decode_check_poisoned(const char *model, uint32_t n);
+
+#endif
