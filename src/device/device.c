@@ -171,8 +171,9 @@ void rp_device_free(rp_device *d, void *p) {
     spoil_capture("rp_device_free");
     size_t size = hal_range_size(d->root, p);
     if (size) {
-        (void)atomic_fetch_add_explicit(&d->frees, 1, memory_order_release);
         d->root->ops->release(d->root, p, size);
+        /* Behind it: who sees the number sees that p is gone. */
+        (void)atomic_fetch_add_explicit(&d->frees, 1, memory_order_release);
     } else {
         base_log(RP_LOG_ERROR,
                  "rp_device_free: %p is not from rp_device_alloc of this device (%s); it is left "

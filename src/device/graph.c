@@ -110,28 +110,23 @@ void device_graph_free(device_graph *g) {
     for (uint32_t i = 0; i < g->n_parts; i++) device_part_drop(g->part[i]);
     base_free(g->part);
     base_free(g->used);
-    base_free(g->used_size);
     base_free(g);
 }
 
-rp_status device_graph_uses(device_graph *g, rp_device *d, void **used, uint32_t n, uint64_t frees,
-                            rp_error *err) {
+void device_graph_uses(device_graph *g, rp_device *d, hal_used *used, uint32_t n, uint64_t frees) {
     g->device = d;
     g->used = used;
+    g->n_used = n;
     g->frees = frees;
-    g->used_size = base_alloc_array(n + 1u, sizeof *g->used_size);
-    if (!g->used_size) return rp_fail(err, RP_NOMEM, "memory that a graph uses");
-    for (; g->n_used < n; g->n_used++)
-        g->used_size[g->n_used] = hal_range_size(device_root(d), used[g->n_used]);
-    return RP_OK;
 }
 
-/* Asked again only when memory was freed since. */
+/* Asked again only when memory was freed since. Other memory may be there by now. */
 static bool is_there(device_graph *g) {
     uint64_t frees = g->device ? device_frees(g->device) : 0;
     if (frees == g->frees) return true;
     for (uint32_t i = 0; i < g->n_used; i++)
-        if (hal_range_size(device_root(g->device), g->used[i]) != g->used_size[i]) return false;
+        if (hal_range_serial(device_root(g->device), g->used[i].at) != g->used[i].serial)
+            return false;
     g->frees = frees;
     return true;
 }

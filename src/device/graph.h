@@ -31,8 +31,7 @@ typedef struct device_graph {
     uint32_t n_parts;
     /* Memory of the device that its launches name, which somebody may free; NULL for the graphs of models. */
     rp_device *device; /* borrowed */
-    void **used;       /* n_used, each with its size */
-    size_t *used_size;
+    hal_used *used;    /* n_used */
     uint32_t n_used;
     uint64_t frees; /* of the device, when they were last there */
 } device_graph;
@@ -45,9 +44,8 @@ rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t
                              const char *label, device_graph **out, rp_error *err) RP_MUST_USE;
 /* That part, if it is to be done. */
 rp_status device_graph_finish(device_graph *g, rp_error *err) RP_MUST_USE;
-/* Remembers what g uses of the device, of which it takes over the array, also on failure; frees: device_frees before the capture. */
-rp_status device_graph_uses(device_graph *g, rp_device *d, void **used, uint32_t n, uint64_t frees,
-                            rp_error *err) RP_MUST_USE;
+/* Remembers what g uses of the device, of which it takes over the array; frees: device_frees before the capture. */
+void device_graph_uses(device_graph *g, rp_device *d, hal_used *used, uint32_t n, uint64_t frees);
 /* The same for a graph that a capture gave, which is taken over, also on failure. */
 rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
                              device_graph **out, rp_error *err) RP_MUST_USE;

@@ -164,7 +164,7 @@ rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **o
     hal_graph *graph = NULL;
     device_graph *g = NULL;
     uint32_t n = 0, n_used = 0;
-    void **used = NULL;
+    hal_used *used = NULL;
     rp_error why = {0};
     (void)device_capturing(s->outer);
     if (out && hal_capture_used(s->queue, &used, &n_used, &why) != RP_OK)
@@ -184,12 +184,9 @@ rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **o
     g->n_parts = s->n_kept;
     s->kept = NULL;
     s->n_kept = s->cap_kept = 0;
-    st = device_graph_uses(g, s->device, used, n_used, s->frees, err);
-    if (st == RP_OK)
-        *out = g;
-    else
-        device_graph_free(g);
-    return st;
+    device_graph_uses(g, s->device, used, n_used, s->frees);
+    *out = g;
+    return RP_OK;
 }
 
 static bool is_kept(const rp_stream *s, const device_part *p) {

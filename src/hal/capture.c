@@ -39,7 +39,7 @@ struct hal_capture {
     size_t scratch;
     hal_ranges *allowed, *wrote;
     const hal_device *forbidden; /* or NULL */
-    void **used;                 /* n_used of cap_used */
+    hal_used *used;              /* n_used of cap_used */
     uint32_t n_used, cap_used;
     meaning *means; /* n_means */
     uint32_t n_means;
@@ -133,26 +133,26 @@ void hal_capture_spoil(hal_device *d, const rp_error *why) {
     if (d->capture && d->capture->failure.code == RP_OK) d->capture->failure = *why;
 }
 
-rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) {
+rp_status hal_note_used(hal_device *d, hal_used range, rp_error *err) {
     hal_capture *c = d->capture;
     if (!c) return RP_OK;
     for (uint32_t i = c->n_used; i-- > 0;)
-        if ((uintptr_t)c->used[i] == range) return RP_OK;
+        if (c->used[i].serial == range.serial) return RP_OK;
     if (c->n_used == c->cap_used) {
         uint32_t cap = c->cap_used ? c->cap_used * 2 : 16;
-        void **used = base_realloc_array(c->used, cap, sizeof(void *));
+        hal_used *used = base_realloc_array(c->used, cap, sizeof *used);
         if (!used) return rp_fail(err, RP_NOMEM, "no memory to note what launches use");
         c->used = used;
         c->cap_used = cap;
     }
-    c->used[c->n_used++] = (void *)range;
+    c->used[c->n_used++] = range;
     return RP_OK;
 }
 
-rp_status hal_capture_used(hal_device *d, void ***out, uint32_t *n, rp_error *err) {
+rp_status hal_capture_used(hal_device *d, hal_used **out, uint32_t *n, rp_error *err) {
     const hal_capture *c = d->capture;
     if (d->ops->capture_scan) RP_TRY(d->ops->capture_scan(d, err));
-    void **copy = base_alloc_array(c->n_used + 1u, sizeof(void *));
+    hal_used *copy = base_alloc_array(c->n_used + 1u, sizeof *copy);
     if (!copy) return rp_fail(err, RP_NOMEM, "no memory for what a graph uses");
     for (uint32_t i = 0; i < c->n_used; i++) copy[i] = c->used[i];
     *out = copy;

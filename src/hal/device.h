@@ -53,7 +53,7 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
                         rp_error *err) RP_MUST_USE;
 rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
-rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) RP_MUST_USE;
+rp_status hal_note_used(hal_device *d, hal_used range, rp_error *err) RP_MUST_USE;
 /* The same for the range of the first queue that p lies in, if it lies in one; RP_UNSUPPORTED, the reason, for forbidden memory. */
 rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) RP_MUST_USE;
 /* Gives err the failure of a call, which is also that of the capture, where one is under way. */

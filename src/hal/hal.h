@@ -294,6 +294,8 @@ void hal_range_remove(hal_device *d, const void *p);
 bool hal_range_covers(hal_device *d, const void *p, size_t size);
 /* Bytes of the range that begins at p; 0 when none does. */
 size_t hal_range_size(hal_device *d, const void *p);
+/* Tells it from each other range that d ever had, there or elsewhere; 0 when none begins at p. */
+uint64_t hal_range_serial(hal_device *d, const void *p);
 uint64_t hal_live_bytes(hal_device *d); /* counters.live_bytes, by any thread */
 /* Any range of d, its begin; NULL when there is none. */
 void *hal_range_any(hal_device *d);
@@ -327,8 +329,13 @@ rp_status hal_capture_mean(hal_device *d, const void *p, size_t size, const void
 rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) RP_MUST_USE;
 bool hal_capture_has_written(const hal_device *d, const void *p, size_t size); /* all of it */
 bool hal_capture_touched(const hal_device *d, const void *p, size_t size);     /* or some */
-/* Where the ranges of the first queue begin that noted launches point to, each once; owned by the caller (base_free). */
-rp_status hal_capture_used(hal_device *d, void ***out, uint32_t *n, rp_error *err) RP_MUST_USE;
+/* A range of the first queue: where it begins, and its serial. */
+typedef struct hal_used {
+    const void *at;
+    uint64_t serial;
+} hal_used;
+/* Those that noted launches point to, each once; owned by the caller (base_free). */
+rp_status hal_capture_used(hal_device *d, hal_used **out, uint32_t *n, rp_error *err) RP_MUST_USE;
 /* From now on t, or with NULL nobody, is told what d is called with; gives who was before. */
 hal_trace *hal_trace_to(hal_device *d, hal_trace *t);
 /* Nothing of no size is told. */

@@ -12,12 +12,14 @@
 typedef struct range {
     uintptr_t begin, end;
     const char *what; /* static text of the owner */
+    uint64_t serial;  /* among all that were ever there, since addresses come again */
 } range;
 
 struct hal_ranges {
     pthread_mutex_t lock;
     range *v;
     size_t n, cap;
+    uint64_t serials; /* given so far */
 };
 
 hal_ranges *hal_ranges_new(void) {
@@ -62,6 +64,7 @@ static rp_status insert(hal_ranges *r, range x, rp_error *err) {
         r->cap = cap;
     }
     memmove(r->v + i + 1, r->v + i, (r->n - i) * sizeof *r->v);
+    x.serial = ++r->serials;
     r->v[i] = x;
     r->n++;
     return RP_OK;
@@ -73,7 +76,7 @@ static rp_status add_locked(hal_ranges *r, const void *p, size_t size, const cha
     if (size == 0) size = 1; /* an empty block still has an address of its own */
     if (!p || at + size < at)
         return rp_fail(err, RP_INTERNAL, "range %s: no valid address range", what);
-    return insert(r, (range){at, at + size, what}, err);
+    return insert(r, (range){.begin = at, .end = at + size, .what = what}, err);
 }
 
 static void remove_locked(hal_ranges *r, const void *p) {
@@ -195,6 +198,14 @@ size_t hal_range_size(hal_device *d, const void *p) {
     return size;
 }
 
+uint64_t hal_range_serial(hal_device *d, const void *p) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    const range *in = range_of(d->ranges, p);
+    uint64_t serial = in && in->begin == (uintptr_t)p ? in->serial : 0;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return serial;
+}
+
 bool hal_range_covers(hal_device *d, const void *p, size_t size) {
     return hal_ranges_cover(d->ranges, p, size);
 }
@@ -226,7 +237,7 @@ rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char 
     }
     if (last > first) memmove(r->v + first, r->v + last, (r->n - last) * sizeof *r->v);
     r->n -= last - first;
-    rp_status st = insert(r, (range){begin, end, what}, err);
+    rp_status st = insert(r, (range){.begin = begin, .end = end, .what = what}, err);
     (void)pthread_mutex_unlock(&r->lock);
     return st;
 }
@@ -278,13 +289,17 @@ static rp_status check_forbidden(const hal_device *d, const void *p, rp_error *e
                    p);
 }
 
+static hal_used used_of(const range *r) {
+    return (hal_used){(const void *)r->begin, r->serial};
+}
+
 rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) {
     hal_ranges *r = d->root ? d->root->ranges : d->ranges;
     (void)pthread_mutex_lock(&r->lock);
     const range *in = range_of(r, p);
-    uintptr_t begin = in ? in->begin : 0;
+    const hal_used used = in ? used_of(in) : (hal_used){0};
     (void)pthread_mutex_unlock(&r->lock);
-    return begin ? hal_note_used(d, begin, err) : check_forbidden(d, p, err);
+    return used.at ? hal_note_used(d, used, err) : check_forbidden(d, p, err);
 }
 
 static rp_status audit_one(hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {
@@ -301,7 +316,7 @@ static rp_status audit_one(hal_device *d, const hal_launch *l, uint32_t idx, rp_
                            "launch %u (%s): argument %u (%p) has %zu bytes, %zu beyond the end of "
                            "the registered range %s",
                            idx, l->name ? l->name : "?", a, l->arg[a], size, size - left, in.what);
-        if (of_root) RP_TRY(hal_note_used(d, in.begin, err));
+        if (of_root) RP_TRY(hal_note_used(d, used_of(&in), err));
     }
     return RP_OK;
 }

@@ -137,6 +137,73 @@ static void foreign_memory_is_in_no_graph(void **state) {
     user_close(&u);
 }
 
+/* --- memory that is freed --------------------------------------------------------------------- */
+
+/* Gives what lies at a place that the function finds by itself. */
+static rp_status gives_foreign(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    const user *u = data;
+    rp_buffer y = args->item[0].tensor;
+    rp_status st = rp_call_output(call, &y, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, u->foreign.data, N * sizeof(float), err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void *memory_with(const user *u, float value) {
+    void *p = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_device_alloc(u->b.device, N * sizeof value, &p, &err), &err);
+    CHECK_OK(rp_stream_copy(u->b.stream, p, &value, sizeof value, &err), &err);
+    CHECK_OK(rp_stream_synchronize(u->b.stream, &err), &err);
+    return p;
+}
+
+/* The same where memory was before, among some that is tried; NULL: the allocator gives other addresses. */
+static void *memory_again(const user *u, const void *at, float value) {
+    enum { TRIES = 64 };
+    void *p[TRIES] = {NULL}, *found = NULL;
+    for (int i = 0; i < TRIES && !found; i++) {
+        p[i] = memory_with(u, value);
+        if (p[i] == at) found = p[i];
+    }
+    for (int i = 0; i < TRIES; i++)
+        if (p[i] != found) rp_device_free(u->b.device, p[i]);
+    return found;
+}
+
+static void gives(rp_function *f, float want, rp_ran ran) {
+    static float x[N];
+    rp_value in = floats(x, N);
+    rp_output *o = run_items(f, &in, 1);
+    assert_int_equal(rp_output_ran(o), ran);
+    if (computes()) assert_true(values_of(o)[0] == want);
+    rp_output_free(o);
+}
+
+/* What was freed is gone, although somebody has other memory there by now. */
+static void memory_that_came_again_is_other_memory(void **state) {
+    user u;
+    (void)state;
+    user_open(&u);
+    void *next = memory_with(&u, 2);
+    u.foreign.data = memory_with(&u, 1);
+    const void *was = u.foreign.data;
+    rp_function *f = function_of(&u.b, "f", gives_foreign, &u);
+    gives(f, 1, RP_RAN_CAPTURE);
+    gives(f, 1, RP_RAN_REPLAY);
+    rp_device_free(u.b.device, u.foreign.data);
+    u.foreign.data = next;
+    void *others = memory_again(&u, was, 99);
+    if (others) gives(f, 2, RP_RAN_CAPTURE);
+    if (others) gives(f, 2, RP_RAN_REPLAY);
+    rp_device_free(u.b.device, others);
+    rp_device_free(u.b.device, next);
+    user_close(&u);
+    if (!others) SKIP_TEST("no memory of this allocator comes again at the address that it had");
+}
+
 typedef struct freer {
     rp_device *d;
     atomic_bool stop;
@@ -185,6 +252,7 @@ int safety_run(const char *name, const char *group) {
         cmocka_unit_test(slots_are_poisoned),
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(foreign_memory_is_in_no_graph),
+        cmocka_unit_test(memory_that_came_again_is_other_memory),
         cmocka_unit_test(one_thread_captures_while_another_frees),
     };
     device = name;

@@ -3,6 +3,8 @@
 #include "support/autographs.h"
 
 #include "base/alloc.h"
+#include "base/status.h"
+#include "support/at_once.h"
 
 static float first_of(rp_output *o) {
     float y = values_of(o)[0];
@@ -665,6 +667,56 @@ static void freed_memory_makes_graphs_invalid(void **state) {
     bench_close(&b);
 }
 
+/* Gives what lies at a place that the function finds by itself. */
+static rp_status gives_weights(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    rp_buffer y;
+    (void)args;
+    rp_status st = give_output(call, 1, &y, result, err);
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, *(void **)user, 4, err) : st;
+}
+
+/* By another thread, while the graph is made that names it. */
+typedef struct giving {
+    rp_device *d;
+    void *weights[2];
+    int runs;
+} giving;
+
+static void *free_weights(void *arg) {
+    const giving *g = arg;
+    rp_device_free(g->d, g->weights[0]);
+    return NULL;
+}
+
+static rp_status loses_weights(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    giving *g = user;
+    RP_TRY(gives_weights(&g->weights[g->runs > 1], call, args, result, err));
+    if (g->runs++ == 1) at_once(free_weights, g, sizeof *g, 1);
+    return RP_OK;
+}
+
+static void memory_may_go_while_a_graph_is_made(void **state) {
+    bench b;
+    rp_error err = {0};
+    float x = 5;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    giving g = {.d = b.device};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rp_device_alloc(b.device, 4, &g.weights[i], &err), &err);
+        *(float *)g.weights[i] = (float)i + 1;
+    }
+    rp_function *f = function_of(&b, "f", loses_weights, &g);
+    rp_value in = floats(&x, 1);
+    for (int i = 0; i < 3; i++) assert_true(first_of(run_items(f, &in, 1)) == (i ? 2 : 1));
+    assert_int_equal(bench_info(&b).invalidated, 1);
+    assert_int_equal(bench_info(&b).replays, 1);
+    rp_device_free(b.device, g.weights[1]);
+    bench_close(&b);
+}
+
 /* Graphs of a function go with it, those of others stay. */
 /* Whichever goes, the first, the last or all, who comes next stands behind who is left. */
 static void functions_come_behind_those_that_went(void **state) {
@@ -785,6 +837,7 @@ int main(void) {
         cmocka_unit_test(codes_of_a_capture_are_known),
         cmocka_unit_test(missing_arguments_are_told),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
+        cmocka_unit_test(memory_may_go_while_a_graph_is_made),
         cmocka_unit_test(functions_come_behind_those_that_went),
         cmocka_unit_test(functions_take_their_graphs_along),
         cmocka_unit_test(graphs_that_are_lost_are_not_made),
