@@ -2,6 +2,9 @@
  * manager that they share is looked at when all are done, since the stream is the manager's until then. */
 #include "support/thread_functions.h"
 
+#include <stdatomic.h>
+
+#include "base/status.h"
 #include "support/at_once.h"
 #include "support/autographs.h"
 
@@ -138,11 +141,134 @@ static void a_device_has_a_manager(void **state) {
     bench_close(&b);
 }
 
+/* --- all that may be done at once ------------------------------------------------------------------ */
+
+enum { TURNS = 120, LEFT = 8 };
+
+/* Each thread has a function with outputs of its own, and frees what another one has left. */
+typedef struct busy {
+    const bench *b;
+    affine *m;
+    struct busy *other;
+    int idx, wrong;
+    bool looks; /* where memory is the host's */
+    float x[MOST];
+    _Atomic(rp_output *) left[LEFT];
+    rp_error err;
+} busy;
+
+static rp_status new_function(const busy *me, rp_autograph *graphs, rp_function **out,
+                              rp_error *err) {
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = "f";
+    o.fn = affine_call;
+    o.user = me->m;
+    o.output = (rp_output_policy)(me->idx % 3);
+    o.ring = o.output == RP_OUTPUT_RING ? 3 : 0;
+    return rp_function_new(graphs, &o, out, err);
+}
+
+static rp_status call_once(busy *me, rp_function *f, int64_t n, rp_output **out, rp_error *err) {
+    const rp_value *v = NULL;
+    rp_value in = floats(me->x, n), args = rp_value_tuple(&in, 1);
+    me->x[n - 1]++;
+    RP_TRY(rp_autograph_run(f, &args, out, err));
+    RP_TRY(rp_output_value(*out, &v, err));
+    if (me->looks) me->wrong += ((const float *)v->tensor.data)[n - 1] != 2 * me->x[n - 1] + 1;
+    return RP_OK;
+}
+
+/* One call of a function that comes and goes. */
+static rp_status call_new(busy *me, rp_autograph *graphs, rp_error *err) {
+    rp_function *f = NULL;
+    rp_output *o = NULL;
+    RP_TRY(new_function(me, graphs, &f, err));
+    rp_status st = call_once(me, f, 2, &o, err);
+    rp_output_free(o);
+    rp_function_free(f);
+    return st;
+}
+
+static rp_status look_at_all(const busy *me, rp_error *err) {
+    rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+    char *text = NULL;
+    RP_TRY(rp_autograph_get_info(me->b->graphs, &info, err));
+    if (info.calls != info.replays + info.captures + info.eager)
+        return rp_fail(err, RP_INTERNAL, "calls that are counted twice, or never");
+    RP_TRY(rp_autograph_text(me->b->graphs, &text, err));
+    rp_free(text);
+    return RP_OK;
+}
+
+/* The one of the device, which goes with its last user. */
+static rp_status use_default(busy *me, rp_error *err) {
+    rp_autograph *graphs = NULL;
+    RP_TRY(rp_autograph_default(me->b->device, &graphs, err));
+    rp_status st = call_new(me, graphs, err);
+    rp_autograph_destroy(graphs);
+    return st;
+}
+
+static rp_status turn(busy *me, rp_function *f, int i, uint32_t random, rp_error *err) {
+    rp_output *o = NULL;
+    rp_status st = call_once(me, f, 1 + (int64_t)(random % MOST), &o, err);
+    rp_output_free(atomic_exchange(&me->left[i % LEFT], o));
+    rp_output_free(atomic_exchange(&me->other->left[random / MOST % LEFT], NULL));
+    if (st == RP_OK && i % 8 == 1) st = look_at_all(me, err);
+    if (st == RP_OK && i % 16 == 2) st = call_new(me, me->b->graphs, err);
+    if (st == RP_OK && i % 16 == 3) st = use_default(me, err);
+    return st;
+}
+
+static void *be_busy(void *arg) {
+    busy *me = arg;
+    rp_function *f = NULL;
+    uint32_t seed = (uint32_t)me->idx + 1;
+    rp_status st = new_function(me, me->b->graphs, &f, &me->err);
+    for (int i = 0; i < TURNS && st == RP_OK; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        st = turn(me, f, i, seed >> 8, &me->err);
+    }
+    rp_function_free(f);
+    return NULL;
+}
+
+/* Within limits, so that graphs and memory go meanwhile. */
+static void threads_do_all_at_once(void **state) {
+    static busy all[THREADS];
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    bench b;
+    affine m;
+    (void)state;
+    o.max_graphs = MOST;
+    o.max_bytes = 64 << 20; /* with room for outputs that come back */
+    bench_open_with(&b, device, &o);
+    affine_open(&m, b.device, 0, 2, 1);
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < THREADS; i++) {
+        all[i].b = &b;
+        all[i].m = &m;
+        all[i].idx = i;
+        all[i].other = &all[(i + 1) % THREADS];
+        all[i].looks = strcmp(device, "cpu") == 0;
+    }
+    at_once(be_busy, all, sizeof *all, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        for (int k = 0; k < LEFT; k++) rp_output_free(atomic_load(&all[i].left[k]));
+        if (all[i].err.code != RP_OK) fail_msg("thread %d: %s", i, all[i].err.text);
+        assert_int_equal(all[i].wrong, 0);
+    }
+    assert_true(bench_info(&b).evicted > 0 && bench_info(&b).replays > 0);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int thread_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_share_a_manager),
         cmocka_unit_test(streams_run_at_once),
         cmocka_unit_test(a_device_has_a_manager),
+        cmocka_unit_test(threads_do_all_at_once),
     };
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
