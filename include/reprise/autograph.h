@@ -175,7 +175,7 @@ RP_API rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_
 typedef struct rp_autograph_info {
     size_t size;                 /* sizeof(rp_autograph_info), set by the caller */
     uint64_t graph_count;        /* that can be replayed */
-    uint64_t tensor_entry_count; /* static signatures with memory */
+    uint64_t tensor_entry_count; /* static signatures of which something was captured, or tried */
     uint64_t tensor_mem_bytes;   /* of inputs and outputs of graphs, as far as calls have used it */
     uint64_t
         graph_mem_pool_bytes; /* graphs, their temps, what compiled graphs in them work in, and memory of outputs given back */

@@ -105,7 +105,7 @@ static bool was_last(rp_autograph *a) {
 }
 
 static void function_free(rp_function *f) {
-    base_free((void *)(uintptr_t)f->o.name);
+    autograph_family_leave(f->a, f->family);
     base_free(f->refused);
     base_free(f);
 }
@@ -151,6 +151,22 @@ static rp_status check_function(const rp_function_options *o, rp_error *err) {
     return RP_OK;
 }
 
+/* NULL without memory. */
+static rp_function *add_function(rp_autograph *a, const rp_function_options *o) {
+    rp_function *f = base_alloc(sizeof *f);
+    if (f) f->family = autograph_family_join(a, o->name);
+    if (!f || !f->family) {
+        base_free(f);
+        return NULL;
+    }
+    f->a = a;
+    f->o = *o;
+    f->o.name = f->family->name;
+    f->next = a->functions;
+    a->functions = f;
+    return f;
+}
+
 rp_status rp_function_new(rp_autograph *a, const rp_function_options *options, rp_function **out,
                           rp_error *err) {
     base_error_clear(err);
@@ -158,21 +174,12 @@ rp_status rp_function_new(rp_autograph *a, const rp_function_options *options, r
     if (!a || !out) return rp_fail(err, RP_INVALID, "rp_function_new: manager or out is NULL");
     RP_TRY(base_options_take(&o, sizeof o, options, "rp_function_options", err));
     RP_TRY(check_function(&o, err));
-    rp_function *f = base_alloc(sizeof *f);
-    if (f) f->o = o;
-    if (!f || !(f->o.name = base_strdup(o.name))) {
-        base_free(f);
-        return rp_fail(err, RP_NOMEM, "function %s", o.name);
-    }
-    f->a = a;
-    if (pthread_mutex_lock(&a->lock) != 0) { /* inside of a call */
-        function_free(f);
+    if (pthread_mutex_lock(&a->lock) != 0) /* inside of a call */
         return rp_fail(err, RP_INVALID, "rp_function_new of %s inside of a call of its manager",
                        o.name);
-    }
-    f->next = a->functions;
-    a->functions = f;
+    rp_function *f = add_function(a, &o);
     (void)pthread_mutex_unlock(&a->lock);
+    if (!f) return rp_fail(err, RP_NOMEM, "function %s", o.name);
     *out = f;
     return RP_OK;
 }
@@ -193,8 +200,8 @@ void rp_function_free(rp_function *f) {
     while (*at != f) at = &(*at)->next;
     *at = f->next;
     autograph_graphs_drop(&a->graphs, f);
-    (void)pthread_mutex_unlock(&a->lock);
     function_free(f);
+    (void)pthread_mutex_unlock(&a->lock);
 }
 
 /* Both lists are there: something was captured, or tried. */

@@ -1,6 +1,9 @@
 /* The limits of a manager: what goes when they do not hold, and which forms are not captured, since no graph of theirs would stay or be
  * replayed. */
+#include <string.h>
+
 #include "autograph/manager.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 /* BARE: entries without a graph that are kept, which tell why there is none. PATIENCE: captures that were of no use, after which
@@ -86,20 +89,40 @@ void autograph_give_back(rp_autograph *a, autograph_static *s) {
 
 /* --- forms --------------------------------------------------------------------------------- */
 
-static bool was_seen(autograph_static *s, uint64_t hash) {
-    uint32_t n = s->n_seen < AUTOGRAPH_SEEN ? s->n_seen : AUTOGRAPH_SEEN;
+autograph_family *autograph_family_join(rp_autograph *a, const char *name) {
+    size_t size = strlen(name) + 1;
+    autograph_family *family = a->families;
+    while (family && strcmp(family->name, name) != 0) family = family->next;
+    if (!family) {
+        family = base_alloc(sizeof *family + size);
+        if (!family) return NULL;
+        memcpy(family->name, name, size);
+        family->next = a->families;
+        a->families = family;
+    }
+    family->n_functions++;
+    return family;
+}
+
+void autograph_family_leave(rp_autograph *a, autograph_family *family) {
+    autograph_family **at = &a->families;
+    if (--family->n_functions) return;
+    while (*at != family) at = &(*at)->next;
+    *at = family->next;
+    base_free(family);
+}
+
+static bool was_seen(autograph_family *family, uint64_t hash) {
+    uint32_t n = family->n_seen < AUTOGRAPH_SEEN ? family->n_seen : AUTOGRAPH_SEEN;
     for (uint32_t i = 0; i < n; i++)
-        if (s->seen[i] == hash) return true;
-    s->seen[s->n_seen++ % AUTOGRAPH_SEEN] = hash;
+        if (family->seen[i] == hash) return true;
+    family->seen[family->n_seen++ % AUTOGRAPH_SEEN] = hash;
     return false;
 }
 
-/* Functions of one name that capture one form after the other, and replay none, have a family that never repeats. */
+/* Functions of one name that capture one form after the other, and replay none. */
 static bool never_repeats(const rp_function *f, uint64_t hash) {
-    for (autograph_static *s = f->a->graphs.statics; s; s = s->next)
-        if (strcmp(s->name, f->o.name) == 0 && s->unreplayed >= PATIENCE && !was_seen(s, hash))
-            return true;
-    return false;
+    return f->family->unreplayed >= PATIENCE && !was_seen(f->family, hash);
 }
 
 static bool is_hot(autograph_crowd *c, uint64_t hash) {

@@ -390,7 +390,7 @@ static rp_status capture_with(capture *c, rp_error *err) {
     c->e->used = c->a->calls;
     c->call.temp.memory = NULL;
     c->call.temp.n = 0;
-    c->s->unreplayed++;
+    c->w->f->family->unreplayed++;
     c->w->f->disturbed = 0;
     return fit(c, err);
 }

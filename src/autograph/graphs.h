@@ -16,8 +16,6 @@ typedef struct autograph_static autograph_static;
 typedef struct autograph_dynamic autograph_dynamic;
 typedef struct autograph_entry autograph_entry;
 
-enum { AUTOGRAPH_SEEN = 64 };
-
 /* Output slots of one form: number, dtypes and ranks. */
 typedef struct autograph_outs {
     struct autograph_outs *next;
@@ -38,9 +36,6 @@ struct autograph_static {
     autograph_table table;
     autograph_outs *outs;
     autograph_dynamic *dynamics;
-    uint32_t unreplayed;           /* captures since a graph was replayed for the first time */
-    uint64_t seen[AUTOGRAPH_SEEN]; /* hashes of calls that were not captured */
-    uint32_t n_seen;
 };
 
 struct autograph_dynamic {

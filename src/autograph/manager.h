@@ -11,10 +11,23 @@
 #include "autograph/stand.h"
 #include "base/str.h"
 
+enum { AUTOGRAPH_SEEN = 64 };
+
+/* Functions of one name, and whether their forms come again, of whichever signatures. Guarded by the manager's lock. */
+typedef struct autograph_family {
+    struct autograph_family *next;
+    uint32_t n_functions;
+    uint32_t unreplayed;           /* captures since a graph was replayed for the first time */
+    uint64_t seen[AUTOGRAPH_SEEN]; /* hashes of calls that were not captured */
+    uint32_t n_seen;
+    char name[];
+} autograph_family;
+
 struct rp_function {
     rp_autograph *a;
     rp_function *next;
-    rp_function_options o; /* name is ours */
+    autograph_family *family;
+    rp_function_options o; /* name is the family's */
     bool trusted;          /* it is the library's, whose calls all go by the stream */
     char *refused;         /* why none of its calls is captured any more, or NULL */
     uint32_t disturbed;    /* captures in a row that were given up for what other threads ran */
@@ -38,6 +51,7 @@ struct rp_autograph {
     rp_autograph_options o;
     pthread_mutex_t lock; /* held while a call runs; tells its thread that it holds it */
     rp_function *functions;
+    autograph_family *families;
     autograph_graphs graphs;
     autograph_crowd crowd;
     autograph_cache *cache; /* of outputs */
@@ -108,6 +122,9 @@ bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
 /* After a capture of s (or NULL) that gave no graph: what was taken for it goes back, and the limits hold. */
 void autograph_give_back(rp_autograph *a, autograph_static *s);
 void autograph_limit_cache(rp_autograph *a); /* of outputs, to what memory now taken leaves */
+/* The family of a name, with a function more; NULL without memory. A function that leaves is not named by it any more. */
+autograph_family *autograph_family_join(rp_autograph *a, const char *name);
+void autograph_family_leave(rp_autograph *a, autograph_family *family);
 /* Why a form of f that has no graph is not to have one now; NULL: it is. e: its entry, or NULL. RP_GROWTH_EXACT captures all of them. */
 const char *autograph_form_reason(const rp_function *f, const autograph_entry *e, uint64_t hash);
 /* Bytes that count for max_bytes, and how many more there may be. */

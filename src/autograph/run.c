@@ -122,7 +122,7 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
     }
     autograph_entry_use(&a->graphs, e);
     if (e->replays++ == 0)
-        e->of->of->unreplayed = 0; /* one that is hot says nothing of the others */
+        f->family->unreplayed = 0; /* one that is hot says nothing of the others */
     e->used = a->calls;
     a->replays++;
     *out = o;

@@ -193,6 +193,55 @@ static void a_refused_call_leaves_the_limit(void **state) {
     }
 }
 
+/* Of the first argument. */
+static rp_status copies_first(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    const rp_buffer *x = &args->item[0].tensor;
+    size_t bytes = sizeof(float);
+    rp_buffer y = *x;
+    (void)user;
+    for (uint32_t i = 0; i < x->rank; i++) bytes *= (size_t)x->dim[i];
+    RP_TRY(rp_call_output(call, &y, err));
+    *result = rp_value_tensor(y);
+    return rp_stream_copy(rp_call_stream(call), y.data, x->data, bytes, err);
+}
+
+static rp_ran call_form(rp_function *f, int kind, int64_t i) {
+    static float x[2 * MOST];
+    char name[24];
+    rp_value in[] = {rows_of(x, 2, 1), rp_value_none()};
+    (void)snprintf(name, sizeof name, "%lld", (long long)i);
+    switch (kind) {
+    case 0: in[0] = rows_of(x, i, 2); break;
+    case 1: in[0] = rows_of(x, 2, i); break; /* each has a static signature of its own */
+    case 2: in[1] = rp_value_int(i); break;
+    default: in[1] = rp_value_string(name);
+    }
+    rp_output *o = run_items(f, in, 2);
+    rp_ran ran = rp_output_ran(o);
+    rp_output_free(o);
+    return ran;
+}
+
+/* Whatever it is that has another value in each call. */
+static void forms_that_never_come_again(void **state) {
+    enum { KINDS = 4, FORMS = 200, PATIENCE = 32 };
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        sizes s;
+        const rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        sizes_open(&s, o, RP_OUTPUT_COPY);
+        rp_function *f = function_of(&s.b, "f", copies_first, NULL);
+        for (int64_t i = 1; i <= FORMS; i++)
+            assert_int_equal(call_form(f, kind, i), i > PATIENCE ? RP_RAN_EAGER : RP_RAN_CAPTURE);
+        assert_int_equal(bench_info(&s.b).graph_count, PATIENCE);
+        assert_int_equal(call_form(f, kind, FORMS), RP_RAN_CAPTURE); /* it did */
+        rp_function *other = function_of(&s.b, "other", copies_first, NULL);
+        assert_int_equal(call_form(other, kind, FORMS), RP_RAN_CAPTURE);
+        sizes_close(&s);
+    }
+}
+
 /* Of each argument. */
 static rp_status copies_all(void *user, rp_call *call, const rp_value *args, rp_value *result,
                             rp_error *err) {
@@ -246,6 +295,7 @@ int size_storms_run(const char *name, int calls, const char *group) {
         cmocka_unit_test(limits_have_room_for_some),
         cmocka_unit_test(ascending_sizes_keep_within_limits),
         cmocka_unit_test(other_sizes_take_over),
+        cmocka_unit_test(forms_that_never_come_again),
         cmocka_unit_test(what_is_refused_has_no_memory),
         cmocka_unit_test(a_refused_call_leaves_the_limit),
         cmocka_unit_test(outputs_that_come_back_find_less_room),
