@@ -443,6 +443,50 @@ static void views_are_packed(void **state) {
     bench_close(&b);
 }
 
+typedef struct placed {
+    affine m;
+    const void *at; /* what the last run was given: of a call that captures, the slot */
+} placed;
+
+static rp_status placed_call(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    placed *p = user;
+    assert_false(args->item[0].strided);
+    p->at = args->item[0].tensor.data;
+    return affine_call(&p->m, call, args, result, err);
+}
+
+/* Of one memory the front is bound, dense, for each size; a view with gaps is never bound. */
+static void smaller_calls_have_the_front(void **state) {
+    enum { COLUMNS = 4, MOST = 9 };
+    static const int rows[] = {6, 2, 4, MOST, 1};
+    static const int64_t gaps[] = {2 * COLUMNS, 1};
+    float x[2 * MOST * COLUMNS];
+    const void *front = NULL;
+    bench b;
+    placed p;
+    (void)state;
+    for (int i = 0; i < 2 * MOST * COLUMNS; i++) x[i] = (float)i;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&p.m, b.device, COLUMNS, 2, 1);
+    rp_function *f = function_of(&b, "f", placed_call, &p);
+    for (int i = 0; i < 10; i++) {
+        const int n = rows[i / 2];
+        rp_value in = rows_of(x, n, COLUMNS), view = rp_value_strided(in.tensor, gaps);
+        p.at = NULL;
+        rp_output *o = run_items(f, i % 2 ? &view : &in, 1);
+        assert_int_equal(rp_output_ran(o), i % 2 ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        if (!front) front = p.at;
+        assert_ptr_equal(p.at, i % 2 ? NULL : front);
+        assert_ptr_not_equal(p.at, x);
+        for (int k = 0; k < n * COLUMNS; k++)
+            assert_true(values_of(o)[k] == 2 * x[i % 2 ? k + k / COLUMNS * COLUMNS : k] + 1);
+        rp_output_free(o);
+    }
+    affine_close(&p.m);
+    bench_close(&b);
+}
+
 typedef struct chain {
     rp_function *inner;
     affine m;
@@ -589,6 +633,7 @@ int main(void) {
         cmocka_unit_test(effects_happen_once),
         cmocka_unit_test(an_argument_may_lie_in_a_state),
         cmocka_unit_test(views_are_packed),
+        cmocka_unit_test(smaller_calls_have_the_front),
         cmocka_unit_test(functions_nest),
         cmocka_unit_test(enable_if_is_asked_each_time),
         cmocka_unit_test(max_bytes_is_kept),
