@@ -41,5 +41,6 @@
 #include "reprise/status.h"
 #include "reprise/tensor.h"
 #include "reprise/value.h"
+#include "reprise/view.h"
 
 #endif

@@ -417,7 +417,7 @@ static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_g
     static char inductor[] = "inductor";
     char *named = cfg->backend, what[96];
     RP_TRY(api_foreign_compile(c, d, g, cfg->cache_dir, err));
-    if (c->foreign) return RP_OK;
+    if (c->foreign) return note_mutated(c, trace_graph_ir(g), err);
     base_log(RP_LOG_WARNING, "%s", c->reason);
     (void)snprintf(what, sizeof what, "backend=%s", named);
     RP_TRY(note_once(cfg, what, c->reason, err));

@@ -39,7 +39,8 @@ struct rp_compiled {
     bool packed_ready;
     rp_compiled_info info;
     bool check_ops;
-    pass_counts passes; /* and as info has them */
+    atomic_uint views_told; /* tensors of which the log has said that they are copied */
+    pass_counts passes;     /* and as info has them */
     rp_pass_info pass_info[PASS_MOST_COUNTS];
     char *reason; /* behind info.reason */
     api_foreign
@@ -64,6 +65,15 @@ rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, cons
  * (hal_trace_to). */
 hal_trace *api_trace_run(rp_compiled *c, hal_device *queue, const plan_exec *exec,
                          const int64_t *symbols);
+/* RP_INVALID where a call gives other numbers of tensors, or none. */
+rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
+                           const void *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
+/* Whether s, NULL for none, is a stream that c runs on, and not while this thread captures another one. call: which function asks. */
+rp_status api_check_stream(const rp_compiled *c, const rp_stream *s, const char *call,
+                           rp_error *err) RP_MUST_USE;
+/* A call on queue with what f has. The results are there when it returns. */
+rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
+                        rp_buffer *outputs, rp_error *err) RP_MUST_USE;
 /* rp_compiled_run on a stream that captures: launches of memory of their own. Weights are packed. */
 rp_status api_capture_run(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, rp_buffer *outputs,
                           rp_error *err) RP_MUST_USE;

@@ -18,6 +18,7 @@ struct api_frames {
 static void frame_done(api_frame *f) {
     assert(!f->taken);
     api_stage_done(&f->stage, f->device);
+    api_views_done(&f->views, f->device);
     plan_bound_free(f->list);
     plan_exec_free(f->exec);
     base_free(f->symbols);

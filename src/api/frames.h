@@ -3,6 +3,7 @@
 #define API_FRAMES_H
 
 #include "api/stage.h"
+#include "api/views.h"
 
 /* Executor, launches and sizes of one call, on a queue of its own. Calls at once share the threads of the device: one has them,
  * the others run on the thread of their caller, which changes no result. */
@@ -12,6 +13,7 @@ typedef struct api_frame {
     plan_bound *list;
     int64_t *symbols; /* one a symbol of the plan */
     api_stage stage;
+    api_views views;
     bool taken;
 } api_frame;
 

@@ -86,8 +86,8 @@ static rp_status launch(const rp_compiled *c, api_frame *f, hal_device *queue, r
 }
 
 /* After a failure, too, nothing may be on its way to or from the caller's memory. */
-static rp_status run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
-                           rp_buffer *outputs, rp_error *err) {
+rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
+                        rp_buffer *outputs, rp_error *err) {
     rp_error late = {0};
     RP_TRY(api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err));
     hal_trace *trace = api_trace_run(c, queue, f->exec, f->symbols);
@@ -97,8 +97,8 @@ static rp_status run_frame(rp_compiled *c, api_frame *f, hal_device *queue, cons
     return st == RP_OK ? end : st;
 }
 
-static rp_status check_counts(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
-                              const rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
+                           const void *outputs, uint32_t n_outputs, rp_error *err) {
     if (!c) return rp_fail(err, RP_INVALID, "compiled graph is NULL");
     const plan *p = c->p;
     if (n_inputs != p->n_inputs || n_outputs != p->n_outputs)
@@ -110,10 +110,23 @@ static rp_status check_counts(const rp_compiled *c, const rp_buffer *inputs, uin
     return RP_OK;
 }
 
+rp_status api_check_stream(const rp_compiled *c, const rp_stream *s, const char *call,
+                           rp_error *err) {
+    if (!s)
+        return device_check_captured(
+            NULL, call, "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream", err);
+    if (rp_stream_device(s) != c->shared)
+        return rp_fail(err, RP_INVALID,
+                       "graph @%s was compiled for %s, the stream is of another one; compile it by "
+                       "rp_compile_on with the device of the stream",
+                       c->p->name, c->shared ? "one device" : "a device of its own");
+    return device_check_captured(device_stream_queue(s), call, "it takes rp_call_stream", err);
+}
+
 rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                               rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
     base_error_clear(err);
-    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     const plan *p = c->p;
     int64_t *symbols = base_alloc_array(p->n_symbols + 1u, sizeof *symbols);
     if (!symbols) return rp_fail(err, RP_NOMEM, "sizes of graph @%s", p->name);
@@ -135,7 +148,7 @@ static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *i
     api_frame *f = NULL;
     RP_TRY(api_frames_take(c->frames, &f, err));
     rp_status st =
-        run_frame(c, f, stream ? device_stream_queue(stream) : f->device, inputs, outputs, err);
+        api_run_frame(c, f, stream ? device_stream_queue(stream) : f->device, inputs, outputs, err);
     api_frames_give(c->frames, f);
     return st;
 }
@@ -143,10 +156,8 @@ static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *i
 rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                           rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
     base_error_clear(err);
-    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
-    RP_TRY(device_check_captured(NULL, "rp_compiled_run",
-                                 "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream",
-                                 err));
+    RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    RP_TRY(api_check_stream(c, NULL, "rp_compiled_run", err));
     device_run_begin();
     rp_status st = c->foreign ? api_foreign_run(c, inputs, outputs, err)
                               : api_weights_ready(c, err);
@@ -184,15 +195,9 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                              uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                              rp_error *err) {
     base_error_clear(err);
-    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     if (!s) return rp_fail(err, RP_INVALID, "rp_compiled_run_on: stream is NULL");
-    if (rp_stream_device(s) != c->shared)
-        return rp_fail(err, RP_INVALID,
-                       "graph @%s was compiled for %s, the stream is of another one; compile it by "
-                       "rp_compile_on with the device of the stream",
-                       c->p->name, c->shared ? "one device" : "a device of its own");
-    RP_TRY(device_check_captured(device_stream_queue(s), "rp_compiled_run_on another stream",
-                                 "it takes rp_call_stream", err));
+    RP_TRY(api_check_stream(c, s, "rp_compiled_run_on another stream", err));
     device_run_begin();
     rp_status st = run_on(c, s, inputs, outputs, err);
     device_run_end();

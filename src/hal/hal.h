@@ -48,9 +48,11 @@ typedef struct hal_source {
     uint32_t threads;
 } hal_source;
 
-/* Pieces of memory, the first of which is where a call says. pitch is at least size. */
+/* Pieces of memory, the first of which is where a call says, and from one to the next of them. Pitches are at least size, and at most
+ * HAL_MOST_PITCH. */
+#define HAL_MOST_PITCH ((size_t)INT32_MAX)
 typedef struct hal_rows {
-    size_t n, size, pitch;
+    size_t n, size, to_pitch, from_pitch;
 } hal_rows;
 
 /* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
@@ -151,7 +153,7 @@ typedef struct hal_device_ops {
     /* In turn with launches; either address may be the host's or the device's. Memory of the host that is not
      * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
     rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
-    /* The same of n_rows pieces of size bytes, on both sides `pitch` bytes from one to the next. */
+    /* The same of rows->n pieces. Memory of the host is mapped. */
     rp_status (*copy_rows)(hal_device *d, void *to, const void *from, const hal_rows *rows,
                            rp_error *err);
     rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);

@@ -171,8 +171,8 @@ rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size
 rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
                                rp_error *err) {
     for (size_t i = 0; i < rows->n; i++)
-        RP_TRY(hal_memory_copy(d, (char *)to + i * rows->pitch,
-                               (const char *)from + i * rows->pitch, rows->size, err));
+        RP_TRY(hal_memory_copy(d, (char *)to + i * rows->to_pitch,
+                               (const char *)from + i * rows->from_pitch, rows->size, err));
     return RP_OK;
 }
 

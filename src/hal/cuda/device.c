@@ -148,8 +148,8 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
 static rp_status copy_each_row(hal_device *base, void *to, const void *from, const hal_rows *rows,
                                rp_error *err) {
     for (size_t i = 0; i < rows->n; i++)
-        RP_TRY(device_copy(base, (char *)to + i * rows->pitch, (const char *)from + i * rows->pitch,
-                           rows->size, err));
+        RP_TRY(device_copy(base, (char *)to + i * rows->to_pitch,
+                           (const char *)from + i * rows->from_pitch, rows->size, err));
     return RP_OK;
 }
 
@@ -157,8 +157,10 @@ static rp_status device_copy_rows(hal_device *base, void *to, const void *from,
                                   const hal_rows *rows, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     const cuda_copy_2d c = {
-        .from = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(from), .pitch = rows->pitch},
-        .to = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(to), .pitch = rows->pitch},
+        .from = {.kind = CUDA_MEMORY_UNIFIED,
+                 .device = address_of(from),
+                 .pitch = rows->from_pitch},
+        .to = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(to), .pitch = rows->to_pitch},
         .width = rows->size,
         .height = rows->n};
     if (rows->n == 0 || rows->size == 0) return RP_OK;

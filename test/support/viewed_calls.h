@@ -1,0 +1,9 @@
+/* Calls with views on every device, emulated, real or none. */
+#ifndef SUPPORT_VIEWED_CALLS_H
+#define SUPPORT_VIEWED_CALLS_H
+
+/* Drawn views as inputs and outputs of a compiled graph, in memory of the host and of the device: every byte of the memory around
+ * them is that of a dense call whose results were put in their places one by one. */
+void viewed_calls_check(const char *device, int draws);
+
+#endif

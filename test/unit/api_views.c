@@ -1,0 +1,404 @@
+/* Compiled graphs that are called with views: results, what is copied and what is told of it, what is refused. */
+#include "support/autographs.h"
+#include "support/devices.h"
+#include "support/gpu.h"
+#include "support/heard.h"
+#include "support/readers.h"
+#include "support/viewed_calls.h"
+
+#include "base/alloc.h"
+
+enum { ROWS = 4, COLS = 6 };
+
+static const char *no_gpu;
+static float x[ROWS * COLS], y[ROWS * COLS], z[ROWS * COLS];
+
+/* y = x + 1, z = x * 2, over [A,B]. */
+static rp_graph *trace(void) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("two");
+    rp_dim a = rp_symbol(g, "A", 0, 64), b = rp_symbol(g, "B", 0, 64);
+    rp_tensor t = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(a, b));
+    rp_tensor out[] = {rp_add_scalar(t, 1), rp_mul_scalar(t, 2)};
+    CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+    return g;
+}
+
+static rp_compiled *compile_on(rp_device *d, const char *setting) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = trace();
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, cfg, &c, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+static rp_view view(float *p, int64_t rows, int64_t cols, int64_t row, int64_t col) {
+    rp_buffer b = {RP_DTYPE_F32, 2, {rows, cols}, p};
+    int64_t stride[] = {row, col};
+    return rp_view_strided(b, stride, 0);
+}
+
+static rp_view dense(float *p, int64_t rows, int64_t cols) {
+    rp_buffer b = {RP_DTYPE_F32, 2, {rows, cols}, p};
+    return rp_view_dense(b);
+}
+
+static int fresh(void **state) {
+    (void)state;
+    rp_log_set_callback(NULL, NULL);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        x[i] = (float)(i * 3 + 1);
+        y[i] = z[i] = -1;
+    }
+    return 0;
+}
+
+static void drawn_views(void **state) {
+    (void)state;
+    viewed_calls_check("cpu", 3000);
+}
+
+static void drawn_views_of_a_gpu(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    viewed_calls_check("cuda:0", 600);
+}
+
+/* The columns of an input side by side in one matrix, the middle of which another tensor has. */
+static void outputs_share_a_matrix(void **state) {
+    rp_error err = {0};
+    (void)state;
+    float matrix[ROWS][COLS];
+    memset(matrix, 0, sizeof matrix);
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = view(x, 2, ROWS, 1, COLS); /* columns 0 and 1, as rows */
+    rp_view out[] = {view(&matrix[0][0], 2, ROWS, 1, COLS), view(&matrix[0][4], 2, ROWS, 1, COLS)};
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, NULL, &err), &err);
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < 2; k++) {
+            assert_true(matrix[i][k] == x[i * COLS + k] + 1);
+            assert_true(matrix[i][4 + k] == x[i * COLS + k] * 2);
+            assert_true(matrix[i][2 + k] == 0);
+        }
+    rp_compiled_free(c);
+}
+
+/* Everything is read before anything of a copied output is written. */
+static void an_output_in_its_input(void **state) {
+    rp_error err = {0};
+    float was[ROWS * COLS];
+    (void)state;
+    memcpy(was, x, sizeof x);
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = dense(x, ROWS, COLS);
+    rp_view out[] = {view(x + ROWS * COLS - 1, ROWS, COLS, -COLS, -1), dense(z, ROWS, COLS)};
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, NULL, &err), &err);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        assert_true(x[ROWS * COLS - 1 - i] == was[i] + 1);
+        assert_true(z[i] == was[i] * 2);
+    }
+    rp_compiled_free(c);
+}
+
+/* Dense and aligned: the memory of the caller, no copy, nothing told, nothing allocated. */
+static void dense_views_are_not_copied(void **state) {
+    rp_error err = {0};
+    rp_view_copies copies = {sizeof copies, 9, 9, 9};
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    base_buf heard;
+    (void)state;
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = dense(x, ROWS, COLS), out[] = {dense(y, ROWS, COLS), dense(z, ROWS, COLS)};
+    in.offset = 0;
+    in.bytes = sizeof x;
+    o.no_copies = true;
+    o.copies = &copies;
+    heard_start(&heard, "+perf_hints");
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    uint64_t before = base_alloc_count();
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    assert_int_equal(base_alloc_count(), before);
+    assert_int_equal(heard.len, 0);
+    heard_done(&heard);
+    assert_int_equal(copies.gathered + copies.scattered, 0);
+    assert_int_equal(copies.bytes, 0);
+    assert_true(y[5] == x[5] + 1 && z[5] == x[5] * 2);
+    /* A part of larger memory that is dense is as good, and an axis of 1 has any stride. */
+    rp_view part = rp_view_strided((rp_buffer){RP_DTYPE_F32, 2, {1, 4}, x}, (int64_t[]){-77, 1}, 3);
+    rp_view to[] = {dense(y, 1, 4), dense(z, 1, 4)};
+    CHECK_OK(rp_compiled_run_views(c, &part, 1, to, 2, &o, &err), &err);
+    assert_true(y[3] == x[6] + 1);
+    assert_int_equal(copies.gathered + copies.scattered, 0);
+    rp_compiled_free(c);
+}
+
+/* Later calls take the memory of earlier ones. */
+static void copies_are_told(void **state) {
+    rp_error err = {0};
+    rp_view_copies copies = RP_VIEW_COPIES_INIT;
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    base_buf heard;
+    (void)state;
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = view(x, COLS, ROWS, 1, COLS);
+    rp_view out[] = {view(y, COLS, ROWS, 1, COLS), dense(z, COLS, ROWS)};
+    o.copies = &copies;
+    heard_start(&heard, "perf_hints");
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    assert_int_equal(copies.gathered, 1);
+    assert_int_equal(copies.scattered, 1);
+    assert_int_equal(copies.bytes, 2 * sizeof x);
+    CHECK_HEARD(&heard,
+                "graph @two: input x is a view, f32[6,4] of strides 1, 6: 96 bytes are copied "
+                "to dense memory at each such call");
+    CHECK_HEARD(&heard, "graph @two: output out0 is a view, f32[6,4] of strides 1, 6: 96 bytes are "
+                        "copied from dense memory at each such call");
+    size_t told = heard.len;
+    uint64_t before = base_alloc_count();
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    assert_int_equal(base_alloc_count(), before + 1); /* the sizes of the check */
+    assert_int_equal(heard.len, told);                /* once a tensor .. */
+    heard_done(&heard);
+    heard_start(&heard, "+perf_hints"); /* .. or at each call */
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    CHECK_HEARD(&heard, "input x is a view");
+    heard_done(&heard);
+    /* Not aligned: copied, too. */
+    char bytes[sizeof x + 1];
+    memcpy(bytes + 1, x, sizeof x);
+    heard_start(&heard, "+perf_hints");
+    rp_view odd = dense(x, ROWS, COLS), to[] = {dense(y, ROWS, COLS), dense(z, ROWS, COLS)};
+    odd.tensor.data = bytes + 1;
+    CHECK_OK(rp_compiled_run_views(c, &odd, 1, to, 2, &o, &err), &err);
+    CHECK_HEARD(&heard,
+                "input x is a view, f32[4,6] that is not aligned to its elements: 96 bytes");
+    heard_done(&heard);
+    assert_int_equal(copies.gathered, 1);
+    assert_int_equal(copies.scattered, 0);
+    assert_true(y[7] == x[7] + 1);
+    rp_compiled_free(c);
+}
+
+/* --- what is refused ----------------------------------------------------------------------- */
+
+typedef struct bad {
+    rp_view in, out[2];
+    bool no_copies;
+    const char *text;
+} bad;
+
+static void bad_views_are_told(void **state) {
+    (void)state;
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = dense(x, ROWS, COLS), to = dense(y, ROWS, COLS), other = dense(z, ROWS, COLS);
+    rp_view small = in, below = in, none = in, wide = in, deep = in, size = in, untyped = in;
+    small.bytes = sizeof x - 1;
+    below.offset = -1;
+    below.bytes = sizeof x;
+    none.tensor.data = NULL;
+    wide.stride[0] = INT64_MAX;
+    deep.tensor.rank = 7;
+    size.tensor.dim[1] = -1;
+    untyped.tensor.dtype = (rp_dtype)99;
+    const bad cases[] = {
+        {in,
+         {view(y, ROWS, COLS, 0, 1), other},
+         false,
+         "graph @two: output out0, f32[4,6] of strides 0, 1, is written, and several of its "
+         "elements "
+         "are one place; give each a place of its own"},
+        {in,
+         {view(y, ROWS, COLS, 1, 1), other},
+         false,
+         "graph @two: output out0, f32[4,6] of strides 1, 1, is written, and several of its "
+         "elements "
+         "are one place; give each a place of its own"},
+        {in,
+         {view(y, ROWS, COLS, 1, ROWS), view(y + 1, ROWS, COLS, COLS, 1)},
+         false,
+         "graph @two: output out0 and output out1, which are written, share memory"},
+        {view(x, ROWS, COLS, 1, ROWS),
+         {to, other},
+         true,
+         "graph @two: input x, f32[4,6] of strides 1, 4, would be copied; give it dense and "
+         "aligned, or without no_copies"},
+        {in,
+         {to, dense(z, COLS, ROWS)},
+         false,
+         "output out1 size mismatch at index 0. expected 4, actual 6"},
+        {view(x, ROWS, COLS, 1, ROWS),
+         {to, dense(z, COLS, ROWS)},
+         false,
+         "output out1 size mismatch at index 0. expected 4, actual 6"},
+        {small, {to, other}, false, "input x is bytes 0 to 96 of memory that has 95"},
+        {below, {to, other}, false, "input x is bytes -4 to 92 of memory that has 96"},
+        {none, {to, other}, false, "input x has no data"},
+        {wide, {to, other}, false, "input x has strides that no memory has"},
+        {deep, {to, other}, false, "input x has rank 7; 6 is the most"},
+        {size, {to, other}, false, "input x has size -1 at index 1"},
+        {untyped, {to, other}, false, "input x has dtype 99, which is none"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        rp_view_copies copies = {sizeof copies, 9, 9, 9};
+        rp_run_options o = {sizeof o, NULL, cases[i].no_copies, &copies};
+        rp_status st = rp_compiled_run_views(c, &cases[i].in, 1, cases[i].out, 2, &o, &err);
+        assert_int_equal(st, RP_INVALID);
+        assert_string_equal(err.text, cases[i].text);
+        assert_int_equal(copies.gathered + copies.scattered, 0);
+        for (int k = 0; k < ROWS * COLS; k++) assert_true(y[k] == -1 && z[k] == -1);
+    }
+    rp_error err = {0};
+    rp_run_options odd = {3, NULL, false, NULL};
+    assert_int_equal(rp_compiled_run_views(c, &in, 1, (rp_view[]){to, other}, 2, &odd, &err),
+                     RP_INVALID);
+    assert_int_equal(rp_compiled_run_views(c, &in, 1, &to, 1, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "graph @two has 1 inputs and 2 outputs; 1 and 1 were given");
+    assert_int_equal(rp_compiled_run_views(NULL, &in, 1, &to, 1, NULL, &err), RP_INVALID);
+    rp_compiled_free(c);
+}
+
+/* What is not there has any strides and no data. */
+static void empty_views(void **state) {
+    rp_error err = {0};
+    rp_view_copies copies = RP_VIEW_COPIES_INIT;
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    (void)state;
+    o.copies = &copies;
+    rp_compiled *c = compile_on(NULL, "level=2");
+    rp_view in = view(NULL, 0, COLS, 5, 5), out[] = {view(NULL, 0, COLS, 0, 0), in};
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, &o, &err), &err);
+    assert_int_equal(copies.gathered + copies.scattered, 0);
+    rp_compiled_free(c);
+}
+
+/* --- captured calls, and backends of others -------------------------------------------------- */
+
+#define CHECK_IN(text, part) \
+    if (!strstr(text, part)) fail_msg("no '%s' in '%s'", part, text)
+
+typedef struct captured {
+    rp_compiled *c;
+    bool strided;
+} captured;
+
+static rp_status in_function(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    captured *k = user;
+    rp_buffer out[2] = {{RP_DTYPE_F32, 2, {ROWS, COLS}, NULL},
+                        {RP_DTYPE_F32, 2, {ROWS, COLS}, NULL}};
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    o.stream = rp_call_stream(call);
+    for (int i = 0; i < 2; i++) {
+        rp_status st = rp_call_output(call, &out[i], err);
+        if (st != RP_OK) return st;
+    }
+    rp_view in = rp_view_dense(args->tensor), to[] = {rp_view_dense(out[0]), rp_view_dense(out[1])};
+    if (k->strided) in = view(args->tensor.data, ROWS, COLS, 1, ROWS);
+    *result = rp_value_tensor(out[0]);
+    return rp_compiled_run_views(k->c, &in, 1, to, 2, &o, err);
+}
+
+/* Dense views are part of the graph; others leave the function without one, and say why. */
+static void captured_calls(void **state) {
+    (void)state;
+    for (int strided = 0; strided < 2; strided++) {
+        bench b;
+        bench_open(&b, "cpu", RP_GROWTH_EXACT);
+        captured k = {.c = compile_on(b.device, "level=2"), .strided = strided};
+        rp_function *f = function_of(&b, "two", in_function, &k);
+        rp_value arg = rows_of(x, ROWS, COLS);
+        for (int i = 0; i < 3; i++) {
+            rp_output *out = run_ok(f, &arg);
+            const float *got = values_of(out);
+            assert_true(got[0] == x[0] + 1);
+            assert_true(got[1] == x[strided ? ROWS : 1] + 1);
+            assert_int_equal(rp_output_ran(out), strided  ? RP_RAN_EAGER
+                                                 : i == 0 ? RP_RAN_CAPTURE
+                                                          : RP_RAN_REPLAY);
+            if (strided && i == 0)
+                CHECK_IN(rp_output_reason(out), "a call of graph @two is captured and has a view "
+                                                "that is not dense; a captured call takes dense "
+                                                "tensors");
+            rp_output_free(out);
+        }
+        rp_function_free(f);
+        rp_compiled_free(k.c);
+        bench_close(&b);
+    }
+}
+
+/* A backend is given dense tensors. */
+static void a_backend_of_others(void **state) {
+    rp_error err = {0};
+    static reader r;
+    rp_backend_desc desc = {.size = sizeof desc,
+                            .name = "reader",
+                            .ready = reader_ready,
+                            .compile = reader_compile,
+                            .user = &r};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("line");
+    rp_compilation_config *cfg = rp_config_new();
+    (void)state;
+    CHECK_OK(rp_backend_register(&desc, &err), &err);
+    rp_tensor t = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 0, 64)));
+    rp_tensor out = rp_neg(t);
+    CHECK_OK(rp_graph_finish(g, &out, 1, &err), &err);
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "backend=reader", &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    rp_buffer a = {RP_DTYPE_F32, 1, {6}, x}, b = {RP_DTYPE_F32, 1, {6}, y};
+    rp_view in = rp_view_strided(a, (int64_t[]){-2}, 10),
+            to = rp_view_strided(b, (int64_t[]){3}, 1);
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, &to, 1, NULL, &err), &err);
+    assert_int_equal(r.runs, 1);
+    for (int i = 0; i < 18; i++) assert_true(y[i] == (i % 3 == 1 ? -x[10 - 2 * (i / 3)] : -1));
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+}
+
+/* Outputs are as they were, and the next call is whole. */
+static void memory_runs_out(void **state) {
+    (void)state;
+    rp_view in = view(x, COLS, ROWS, 1, COLS),
+            out[] = {view(y, COLS, ROWS, 1, COLS), dense(z, COLS, ROWS)};
+    uint64_t n = 1;
+    for (bool failed = true; failed; n++) {
+        rp_error err = {0};
+        rp_compiled *c = compile_on(NULL, "level=2");
+        (void)fresh(NULL);
+        base_alloc_fail_nth(n);
+        rp_status st = rp_compiled_run_views(c, &in, 1, out, 2, NULL, &err);
+        failed = base_alloc_fail_nth(0);
+        assert_int_equal(st, failed ? RP_NOMEM : RP_OK);
+        for (int i = 0; i < ROWS * COLS && failed; i++) assert_true(y[i] == -1);
+        CHECK_OK(rp_compiled_run_views(c, &in, 1, out, 2, NULL, &err), &err);
+        for (int i = 0; i < ROWS * COLS; i++) assert_true(y[i] == x[i] + 1);
+        rp_compiled_free(c);
+    }
+    assert_true(n > 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(drawn_views, fresh),
+        cmocka_unit_test_setup(drawn_views_of_a_gpu, fresh),
+        cmocka_unit_test_setup(outputs_share_a_matrix, fresh),
+        cmocka_unit_test_setup(an_output_in_its_input, fresh),
+        cmocka_unit_test_setup(dense_views_are_not_copied, fresh),
+        cmocka_unit_test_setup(copies_are_told, fresh),
+        cmocka_unit_test_setup(bad_views_are_told, fresh),
+        cmocka_unit_test_setup(empty_views, fresh),
+        cmocka_unit_test_setup(captured_calls, fresh),
+        cmocka_unit_test_setup(a_backend_of_others, fresh),
+        cmocka_unit_test_setup(memory_runs_out, fresh),
+    };
+    if (gpu_emulate(&no_gpu)) no_gpu = NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
