@@ -68,7 +68,7 @@ RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inpu
                                      uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                                      rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
- * not match. Outputs are written dense; their memory must overlap neither an input's, nor a
+ * not match. Tensors are dense (rp_compiled_run_views, view.h, takes others); the memory of outputs must overlap neither an input's, nor a
  * bound param's, nor another output's. The data of an empty tensor may be NULL. On a GPU each may be memory of the device
  * (rp_device_alloc, or any that CUDA knows) or of the host: what is not the device's, or not aligned to 16 bytes, is copied there and
  * back by the call. The results are there when it returns. RP_INVALID inside of a call that is captured (autograph.h), which a replay

@@ -87,7 +87,7 @@ RP_API rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_erro
 /* NULL is fine; not while it runs. Outputs that are still held keep their memory. */
 RP_API void rp_jit_free(rp_jit *f);
 
-/* Runs the function on args, usually a tuple or a map. Tensors may be strided: the function is given dense ones. What the function writes
+/* Runs the function on args, usually a tuple or a map. Tensors may be strided (view.h), also backwards: the function is given dense copies, which the log tells (perf_hints). What the function writes
  * (rp_update) is written where it lies, in a view, too, whose elements must be places of their own. A state (value.h) is read there as well, so that a capture of the call
  * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share memory with the other (RP_INVALID). Other tensors
  * are what they were before the call even where they lie in one.
@@ -99,7 +99,7 @@ RP_API void rp_jit_free(rp_jit *f);
 RP_API rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out,
                             rp_error *err) RP_MUST_USE;
 /* The same into dense memory of the caller, one buffer for each tensor of the result in order, depth first, which overlap neither
- * each other nor an argument. RP_INVALID names one whose dtype, rank or size is another. */
+ * each other nor an argument; rp_jit_run_views (view.h) takes views. RP_INVALID names one whose dtype, rank or size is another. */
 RP_API rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
                                  uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 

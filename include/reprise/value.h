@@ -41,7 +41,7 @@ typedef struct rp_value {
         const char *string;
     } as;             /* BOOL, INT, FLOAT, STRING */
     rp_buffer tensor; /* TENSOR */
-    /* TENSOR: a view whose neighbours along axis i are stride[i] elements apart. The function is given a dense copy. */
+    /* TENSOR: a view whose neighbours along axis i are stride[i] elements apart, which is not negative but in rp_jit_run. The function is given a dense copy. */
     bool strided;
     int64_t stride[RP_MAX_RANK];
     /* TENSOR: long-lived memory (weights, a KV cache) that is read and written where it lies. Its address is part of what a graph

@@ -181,7 +181,7 @@ static rp_status check_args(const rp_function *f, const rp_value *args, rp_error
     rp_error why = {0};
     base_buf key;
     base_buf_init(&key, 0);
-    rp_status st = autograph_value_key(args, false, &key, &why);
+    rp_status st = autograph_value_key(args, 0, &key, &why);
     base_buf_done(&key);
     if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
     return autograph_value_each((rp_value *)(uintptr_t)args, refuse_strided, NULL, err);

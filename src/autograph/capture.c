@@ -241,7 +241,7 @@ static rp_status check_result(capture *c, const rp_value *result, rp_error *err)
     rp_value *copy = NULL;
     base_buf_init(&a, 0);
     base_buf_init(&b, 0);
-    RP_TRY_OUT(autograph_value_key(result, false, &b, err));
+    RP_TRY_OUT(autograph_value_key(result, 0, &b, err));
     copy = base_alloc(up16(sizeof *copy) + autograph_value_size(result));
     if (!copy) {
         st = rp_fail(err, RP_NOMEM, "a result");
@@ -250,8 +250,8 @@ static rp_status check_result(capture *c, const rp_value *result, rp_error *err)
     *copy = autograph_value_copy(result, (char *)copy + up16(sizeof *copy));
     RP_TRY_OUT(autograph_value_each(copy, make_plain, NULL, err));
     base_buf_clear(&b);
-    RP_TRY_OUT(autograph_value_key(c->w->result, false, &a, err));
-    RP_TRY_OUT(autograph_value_key(copy, false, &b, err));
+    RP_TRY_OUT(autograph_value_key(c->w->result, 0, &a, err));
+    RP_TRY_OUT(autograph_value_key(copy, 0, &b, err));
     RP_TRY_OUT(base_buf_status(&a, err));
     RP_TRY_OUT(base_buf_status(&b, err));
     st = a.len == b.len && memcmp(a.data, b.data, a.len) == 0
@@ -338,7 +338,8 @@ static rp_status check_kept(capture *c, rp_error *err) {
     const base_buf *key = &c->a->key;
     base_buf again;
     base_buf_init(&again, 0);
-    rp_status st = autograph_value_key(c->w->args, autograph_rounds(c->a), &again, err);
+    rp_status st = autograph_value_key(
+        c->w->args, autograph_rounds(c->a) ? AUTOGRAPH_KEY_ROUNDED : 0, &again, err);
     bool same = st == RP_OK && !again.failed && again.len == key->len &&
                 memcmp(again.data, key->data, key->len) == 0;
     base_buf_done(&again);

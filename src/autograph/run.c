@@ -210,7 +210,7 @@ static rp_status find_place(void *user, rp_value *v, rp_error *err) {
 static rp_status keep_result(first_run *r, const rp_value *result, rp_error *err) {
     base_buf key;
     base_buf_init(&key, 0);
-    rp_status st = autograph_value_key(result, false, &key, err); /* checks it */
+    rp_status st = autograph_value_key(result, 0, &key, err); /* checks it */
     base_buf_done(&key);
     RP_TRY(st);
     r->result_block = base_alloc(16 + autograph_value_size(result));
@@ -335,7 +335,8 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     rp_error why = {0};
     const char *reason = NULL;
     base_buf_clear(&a->key);
-    rp_status st = autograph_value_key(args, autograph_rounds(a), &a->key, &why);
+    rp_status st =
+        autograph_value_key(args, autograph_rounds(a) ? AUTOGRAPH_KEY_ROUNDED : 0, &a->key, &why);
     if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
     RP_TRY(base_buf_status(&a->key, err));
     uint64_t hash = base_hash64(a->key.data, a->key.len) ^ (uint64_t)(uintptr_t)f * 0x9e3779b9;

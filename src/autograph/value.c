@@ -16,9 +16,38 @@ bool autograph_is_dense(const rp_value *v) {
     return true;
 }
 
+bool autograph_view_of(const rp_value *v, base_view *out) {
+    const rp_buffer *b = &v->tensor;
+    int64_t begin, end, next = (int64_t)rp_dtype_block_bytes(b->dtype);
+    bool fits = true;
+    *out = (base_view){.at = b->data, .element = (size_t)next, .rank = b->rank};
+    for (uint32_t i = b->rank; i-- > 0; next = (int64_t)((uint64_t)next * (uint64_t)b->dim[i])) {
+        out->dim[i] = b->dim[i];
+        out->stride[i] = next;
+        if (v->strided && b->dim[i] > 1)
+            fits &= !__builtin_mul_overflow(v->stride[i], (int64_t)out->element, &out->stride[i]);
+    }
+    return fits && base_view_span(out, &begin, &end);
+}
+
 /* --- keys -------------------------------------------------------------------------------- */
 
-static rp_status check_tensor(const rp_value *v, rp_error *err) {
+static rp_status check_strides(const rp_value *v, bool backward, rp_error *err) {
+    const rp_buffer *b = &v->tensor;
+    base_view view;
+    for (uint32_t i = 0; i < b->rank && !backward; i++)
+        if (v->stride[i] < 0)
+            return rp_fail(err, RP_INVALID, "a tensor has stride %lld along axis %u",
+                           (long long)v->stride[i], i);
+    if (rp_dtype_block(b->dtype) > 1)
+        return rp_fail(err, RP_INVALID, "a tensor of %s is a strided view; give it dense",
+                       rp_dtype_name(b->dtype));
+    if (!autograph_view_of(v, &view))
+        return rp_fail(err, RP_INVALID, "a tensor has strides that no memory has");
+    return RP_OK;
+}
+
+static rp_status check_tensor(const rp_value *v, bool backward, rp_error *err) {
     const rp_buffer *b = &v->tensor;
     size_t bytes = 0;
     if ((unsigned)b->dtype >= RP_DTYPE_COUNT_)
@@ -39,14 +68,7 @@ static rp_status check_tensor(const rp_value *v, rp_error *err) {
     if (v->state)
         return rp_fail(err, RP_INVALID,
                        "a state is a strided view; give dense memory, which stays where it is");
-    for (uint32_t i = 0; i < b->rank; i++)
-        if (v->stride[i] < 0)
-            return rp_fail(err, RP_INVALID, "a tensor has stride %lld along axis %u",
-                           (long long)v->stride[i], i);
-    if (rp_dtype_block(b->dtype) > 1)
-        return rp_fail(err, RP_INVALID, "a tensor of %s is a strided view; give it dense",
-                       rp_dtype_name(b->dtype));
-    return RP_OK;
+    return check_strides(v, backward, err);
 }
 
 static void put(base_buf *out, const void *p, size_t n) {
@@ -73,13 +95,13 @@ static void put_tensor(base_buf *out, const rp_value *v, bool rounded) {
 
 typedef struct key_form {
     uint32_t depth;
-    bool rounded;
+    unsigned how;
 } key_form;
 
 static rp_status put_value(const rp_value *v, const key_form *f, base_buf *out, rp_error *err);
 
 static rp_status put_items(const rp_value *v, const key_form *f, base_buf *out, rp_error *err) {
-    key_form inner = {f->depth + 1, f->rounded};
+    key_form inner = {f->depth + 1, f->how};
     if (f->depth >= RP_MAX_VALUE_DEPTH)
         return rp_fail(err, RP_INVALID, "values are nested deeper than %d", RP_MAX_VALUE_DEPTH);
     if (v->n && (!v->item || (v->kind == RP_VALUE_MAP && !v->name)))
@@ -101,8 +123,8 @@ static rp_status put_items(const rp_value *v, const key_form *f, base_buf *out, 
 static rp_status put_value(const rp_value *v, const key_form *f, base_buf *out, rp_error *err) {
     uint8_t kind = (uint8_t)v->kind;
     if (v->kind == RP_VALUE_TENSOR) {
-        RP_TRY(check_tensor(v, err));
-        put_tensor(out, v, f->rounded);
+        RP_TRY(check_tensor(v, f->how & AUTOGRAPH_KEY_BACKWARD, err));
+        put_tensor(out, v, f->how & AUTOGRAPH_KEY_ROUNDED);
         return RP_OK;
     }
     put(out, &kind, 1);
@@ -123,8 +145,8 @@ static rp_status put_value(const rp_value *v, const key_form *f, base_buf *out, 
     return rp_fail(err, RP_INVALID, "kind %d is no kind of value", (int)v->kind);
 }
 
-rp_status autograph_value_key(const rp_value *v, bool rounded, base_buf *out, rp_error *err) {
-    key_form f = {0, rounded};
+rp_status autograph_value_key(const rp_value *v, unsigned how, base_buf *out, rp_error *err) {
+    key_form f = {0, how};
     return put_value(v, &f, out, err);
 }
 

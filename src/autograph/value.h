@@ -3,11 +3,13 @@
 #define AUTOGRAPH_VALUE_H
 
 #include "base/str.h"
+#include "base/view.h"
 #include "reprise/value.h"
 
-/* Appends the bytes that a call is found by; rounded: with numbers of rows rounded up. RP_INVALID tells what is no value, and where;
- * failed appends are the buffer's to tell. */
-rp_status autograph_value_key(const rp_value *v, bool rounded, base_buf *out,
+/* How a key is made: with numbers of rows rounded up; of views whose neighbours may lie backwards, too. */
+enum { AUTOGRAPH_KEY_ROUNDED = 1, AUTOGRAPH_KEY_BACKWARD = 2 };
+/* Appends the bytes that a call is found by. RP_INVALID tells what is no value, and where; failed appends are the buffer's to tell. */
+rp_status autograph_value_key(const rp_value *v, unsigned how, base_buf *out,
                               rp_error *err) RP_MUST_USE;
 
 /* Calls visit with each tensor, depth first, until it fails. */
@@ -25,5 +27,7 @@ rp_value autograph_value_copy(const rp_value *v, void *at);
 
 /* Whether the strides are those of a dense buffer. */
 bool autograph_is_dense(const rp_value *tensor);
+/* Its elements, of no block format; strides that no memory has are false. */
+bool autograph_view_of(const rp_value *tensor, base_view *out);
 
 #endif

@@ -79,7 +79,7 @@ static bool read_tensor(front_args *a, const rp_value *v) {
     if (v->strided || !is_plain(b->dtype)) {
         base_buf key; /* whether it is one, in all its rules */
         base_buf_init(&key, 0);
-        rp_status st = autograph_value_key(v, false, &key, NULL);
+        rp_status st = autograph_value_key(v, AUTOGRAPH_KEY_BACKWARD, &key, NULL);
         base_buf_done(&key);
         if (st != RP_OK) return false;
     }
@@ -165,7 +165,7 @@ rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
     if (read_value(a, v, 0)) return RP_OK;
     base_buf key;
     base_buf_init(&key, 0);
-    rp_status st = autograph_value_key(v, false, &key, err);
+    rp_status st = autograph_value_key(v, AUTOGRAPH_KEY_BACKWARD, &key, err);
     base_buf_done(&key);
     if (st != RP_OK) return st;
     if (a->refused)

@@ -255,7 +255,7 @@ static void count(rp_jit *f, rp_status st, rp_ran ran) {
     (void)pthread_mutex_unlock(&f->lock);
 }
 
-static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
+rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
     front_args a;
     calling c;
     rp_error why = {0};
@@ -288,7 +288,7 @@ rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out, rp_error 
     base_error_clear(err);
     if (!f || !args || !out)
         return rp_fail(err, RP_INVALID, "rp_jit_run: function, args or out is NULL");
-    return run(f, args, &(front_out){.output = out}, err);
+    return front_call(f, args, &(front_out){.output = out}, err);
 }
 
 rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
@@ -296,5 +296,5 @@ rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outp
     base_error_clear(err);
     if (!f || !args || (n_outputs && !outputs))
         return rp_fail(err, RP_INVALID, "rp_jit_run_into: function, args or outputs is NULL");
-    return run(f, args, &(front_out){.buffer = outputs, .n = n_outputs}, err);
+    return front_call(f, args, &(front_out){.buffer = outputs, .n = n_outputs}, err);
 }

@@ -1,26 +1,66 @@
-/* Copies between memory of the device and of the host, by a stream of the function where they are two. */
-#include "autograph/manager.h"
+/* Copies between memory of the device and of the host, by a stream of the function where they are two; what is said of those of views. */
+#include <stdio.h>
+
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/status.h"
 #include "device/stream.h"
+#include "device/view.h"
 #include "front/front.h"
 
-rp_status front_copy_in(rp_jit *f, void *to, const rp_value *v, rp_error *err) {
-    if (!f->stream) return autograph_copy_in(device_root(f->device), to, v, err);
+bool front_is_view(const rp_value *v) {
+    if (!v->strided || rp_dtype_block(v->tensor.dtype) > 1) return false;
+    return !autograph_is_dense(v) ||
+           (uintptr_t)v->tensor.data % rp_dtype_block_bytes(v->tensor.dtype) != 0;
+}
+
+/* --- memory of two kinds --------------------------------------------------------------------- */
+
+/* By memory of the host that is dense: one copy to the device, or from it. */
+static rp_status copy_by_host(hal_device *queue, const base_view *v, void *dense, bool in,
+                              rp_error *err) {
+    size_t bytes = 0;
+    (void)base_view_bytes(v, &bytes);
+    void *host = base_alloc(bytes);
+    if (!host) return rp_fail(err, RP_NOMEM, "%zu bytes for a dense copy of a view", bytes);
+    if (in) base_view_gather(v, host);
+    rp_status st = in ? queue->ops->copy(queue, dense, host, bytes, err)
+                      : queue->ops->copy(queue, host, dense, bytes, err);
+    if (st == RP_OK) st = queue->ops->synchronize(queue, err);
+    if (st == RP_OK && !in) base_view_scatter(v, host);
+    base_free(host);
+    return st;
+}
+
+rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in, rp_error *err) {
+    if (!f->stream) {
+        if (in)
+            base_view_gather(v, dense);
+        else
+            base_view_scatter(v, dense);
+        return RP_OK;
+    }
     hal_device *queue = device_stream_queue(f->stream);
     (void)pthread_mutex_lock(&f->copies);
-    rp_status st = autograph_copy_in(queue, to, v, err);
-    if (st == RP_OK) st = queue->ops->synchronize(queue, err);
+    bool by_device = device_view_reached(queue, v);
+    rp_status st = by_device ? device_view_copy(queue, v, dense, in, err)
+                             : copy_by_host(queue, v, dense, in, err);
+    if (st == RP_OK && by_device) st = queue->ops->synchronize(queue, err);
     (void)pthread_mutex_unlock(&f->copies);
     return st;
 }
 
-rp_status front_copy_out(rp_jit *f, const rp_value *v, const void *from, rp_error *err) {
-    if (!f->stream) return autograph_copy_out(device_root(f->device), v, from, err);
-    hal_device *queue = device_stream_queue(f->stream);
-    (void)pthread_mutex_lock(&f->copies);
-    rp_status st = autograph_copy_out(queue, v, from, err);
-    if (st == RP_OK) st = queue->ops->synchronize(queue, err);
-    (void)pthread_mutex_unlock(&f->copies);
-    return st;
+/* v is dense, or the elements of a view. */
+static rp_status copy_value(rp_jit *f, const rp_value *v, void *dense, bool in, rp_error *err) {
+    base_view view;
+    size_t bytes = 0;
+    if (autograph_is_dense(v)) {
+        if (!autograph_bytes(&v->tensor, &bytes)) return rp_fail(err, RP_NOMEM, "a copy");
+        return in ? front_copy(f, dense, v->tensor.data, bytes, err)
+                  : front_copy(f, v->tensor.data, dense, bytes, err);
+    }
+    (void)autograph_view_of(v, &view); /* which was asked when it was read */
+    return front_copy_view(f, &view, dense, in, err);
 }
 
 rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes, rp_error *err) {
@@ -34,4 +74,72 @@ rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes, rp_err
     if (st == RP_OK) st = rp_stream_synchronize(f->stream, err);
     (void)pthread_mutex_unlock(&f->copies);
     return st;
+}
+
+/* --- arguments ---------------------------------------------------------------------------------- */
+
+static rp_status refuse(const rp_jit *f, const front_copied *c, const base_view *v,
+                        const char *hint, rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    device_view_put(&b, c->dtype, v);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK)
+        st = rp_fail(err, RP_INVALID, "%s: %s, %s, would be copied%s", f->name, c->what, b.data,
+                     hint);
+    base_buf_done(&b);
+    return st;
+}
+
+rp_status front_refuse_copy(const rp_jit *f, const front_copied *c, const base_view *v,
+                            rp_error *err) {
+    return refuse(f, c, v, "; give it dense and aligned, or without no_copies", err);
+}
+
+/* A graph that reads arguments where they stay would read a copy that is gone. */
+static rp_status check_stays(const rp_jit *f, const front_out *to, const front_copied *c,
+                             const base_view *v, rp_error *err) {
+    if (!f->capture.in_place || to->mode == RP_CUDAGRAPH_NONE) return RP_OK;
+    return refuse(f, c, v,
+                  ", and its graph reads arguments where they stay; give it dense and aligned, or "
+                  "set cudagraph_copy_inputs",
+                  err);
+}
+
+void front_tell_copy(rp_jit *f, const front_copied *c, const base_view *v) {
+    const unsigned most = 8 * sizeof(unsigned) - 1,
+                   bit = 1u << (c->number < most ? c->number : most);
+    bool again = atomic_fetch_or(&f->views_told[c->in], bit) & bit;
+    device_view_tell(&(device_view_copied){f->name, c->what, c->dtype, c->in, again}, v);
+}
+
+rp_status front_copy_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
+                              void *dense, rp_error *err) {
+    const rp_value *v = a->tensor[i];
+    base_view view;
+    size_t bytes = 0;
+    char what[48];
+    if (front_is_view(v) && autograph_view_of(v, &view) && base_view_bytes(&view, &bytes) &&
+        bytes) {
+        (void)snprintf(what, sizeof what, "tensor %u of the arguments", i);
+        front_copied c = {what, v->tensor.dtype, true, i};
+        if (to->no_copies) return front_refuse_copy(f, &c, &view, err);
+        RP_TRY(check_stays(f, to, &c, &view, err));
+        front_tell_copy(f, &c, &view);
+        if (to->copies) {
+            to->copies->gathered++;
+            to->copies->bytes += bytes;
+        }
+    }
+    return copy_value(f, v, dense, true, err);
+}
+
+rp_status front_copy_back(rp_jit *f, const front_out *to, const rp_value *v, const void *from,
+                          rp_error *err) {
+    size_t bytes = 0;
+    if (to->copies && front_is_view(v) && autograph_bytes(&v->tensor, &bytes) && bytes) {
+        to->copies->scattered++;
+        to->copies->bytes += bytes;
+    }
+    return copy_value(f, v, (void *)(uintptr_t)from, false, err);
 }

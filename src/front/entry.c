@@ -1,4 +1,6 @@
 /* Entries: compiled once, run with the memory of each call. */
+#include <stdio.h>
+
 #include "autograph/manager.h"
 #include "autograph/memory.h"
 #include "autograph/value.h"
@@ -105,19 +107,18 @@ typedef struct front_run {
 
 /* The bytes from the first to behind the last element of v; nothing where it is empty. */
 static void span_of(const rp_value *v, uintptr_t *begin, uintptr_t *end) {
-    size_t bytes = 0, element = rp_dtype_block_bytes(v->tensor.dtype);
+    size_t bytes = 0;
     *begin = *end = (uintptr_t)v->tensor.data;
     if (!autograph_bytes(&v->tensor, &bytes) || bytes == 0) return;
     if (autograph_is_dense(v)) {
         *end += bytes;
         return;
     }
-    for (uint32_t d = 0; d < v->tensor.rank; d++) {
-        int64_t last = (v->tensor.dim[d] - 1) * v->stride[d];
-        if (last < 0) *begin -= (size_t)-last * element;
-        if (last > 0) *end += (size_t)last * element;
-    }
-    *end += element;
+    base_view view;
+    int64_t first = 0, last = 0;
+    (void)(autograph_view_of(v, &view) && base_view_span(&view, &first, &last));
+    *end = *begin + (uintptr_t)last;
+    *begin += (uintptr_t)first;
 }
 
 bool front_overlap(const rp_value *a, const rp_value *b) {
@@ -150,17 +151,21 @@ static rp_status meets_written(const front_args *a, const bool *written, uint32_
 }
 
 rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) {
-    for (uint32_t d = 0; v->strided && d < v->tensor.rank; d++)
-        if (v->stride[d] == 0 && v->tensor.dim[d] > 1)
-            return rp_fail(err, RP_INVALID,
-                           "tensor %u of the arguments is written, and several of its elements are "
-                           "one place in memory (stride 0 along axis %u); give a copy",
-                           i, d);
-    return RP_OK;
+    base_view view;
+    if (!front_is_view(v) || !autograph_view_of(v, &view) || !base_view_repeats(&view))
+        return RP_OK;
+    uint32_t d = 0;
+    while (d < view.rank && (view.stride[d] != 0 || view.dim[d] <= 1)) d++;
+    char why[48] = "its strides overlap";
+    if (d < view.rank) (void)snprintf(why, sizeof why, "stride 0 along axis %u", d);
+    return rp_fail(err, RP_INVALID,
+                   "tensor %u of the arguments is written, and several of its elements are one "
+                   "place in memory (%s); give a copy",
+                   i, why);
 }
 
 static rp_status copy_input(rp_jit *f, front_run *r, const front_args *a, uint32_t i,
-                            rp_error *err) {
+                            const front_out *to, rp_error *err) {
     const rp_value *v = a->tensor[i];
     size_t bytes = 0;
     if (!r->copy) r->copy = base_alloc_array(a->n_tensors, sizeof *r->copy);
@@ -168,37 +173,37 @@ static rp_status copy_input(rp_jit *f, front_run *r, const front_args *a, uint32
         return rp_fail(err, RP_NOMEM, "a dense copy of an argument");
     RP_TRY(device_alloc(f->device, bytes, &r->in[i].data, err));
     r->copy[r->n_copies++] = r->in[i].data;
-    return front_copy_in(f, r->in[i].data, v, err);
+    return front_copy_argument(f, to, a, i, r->in[i].data, err);
 }
 
 rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
                        rp_error *err) {
-    *out = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
+    *out = front_is_view(a->tensor[i]);
     return meets_written(a, written, i, out, err);
 }
 
 static rp_status gather(rp_jit *f, front_run *r, const front_args *a, const bool *written,
-                        rp_error *err) {
+                        const front_out *to, rp_error *err) {
     bool any = false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         r->in[i] = a->tensor[i]->tensor;
         any = any || a->tensor[i]->state || (written && written[i]);
     }
     for (uint32_t i = 0; i < a->n_tensors; i++) {
-        bool copied = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
+        bool copied = a->tensor[i]->strided && front_is_view(a->tensor[i]);
         if (any) RP_TRY(front_copies(a, written, i, &copied, err));
         if (copied && written && written[i]) RP_TRY(front_check_written(a->tensor[i], i, err));
-        if (copied) RP_TRY(copy_input(f, r, a, i, err));
+        if (copied) RP_TRY(copy_input(f, r, a, i, to, err));
     }
     return RP_OK;
 }
 
 /* What was written in a dense copy of a view. */
 static rp_status write_back(rp_jit *f, const front_run *r, const front_args *a, const bool *written,
-                            rp_error *err) {
+                            const front_out *to, rp_error *err) {
     for (uint32_t i = 0; i < a->n_tensors && r->n_copies && written; i++)
         if (written[i] && r->in[i].data != a->tensor[i]->tensor.data)
-            RP_TRY(front_copy_out(f, a->tensor[i], r->in[i].data, err));
+            RP_TRY(front_copy_back(f, to, a->tensor[i], r->in[i].data, err));
     return RP_OK;
 }
 
@@ -339,10 +344,10 @@ rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, 
     front_run r = {.copy = NULL};
     r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    RP_TRY_OUT(gather(f, &r, a, e->written, err));
+    RP_TRY_OUT(gather(f, &r, a, e->written, out, err));
     front_code_tell(&e->result.code, out);
     RP_TRY_OUT(front_give(f, &e->result, r.in, a->n_tensors, out, err));
-    RP_TRY_OUT(write_back(f, &r, a, e->written, err));
+    RP_TRY_OUT(write_back(f, &r, a, e->written, out, err));
 out:
     run_done(f, &r);
     return st;

@@ -6,10 +6,11 @@
 #include <stdatomic.h>
 
 #include "autograph/memory.h"
+#include "base/view.h"
 #include "config/config.h"
 #include "front/args.h"
 #include "front/solver.h"
-#include "reprise/jit.h"
+#include "reprise/view.h"
 
 /* --- guards ----------------------------------------------------------------------------------- */
 
@@ -156,6 +157,8 @@ struct rp_jit {
     front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
+    atomic_uint views_told
+        [2]; /* of outputs, of arguments: bits of those of which the log has said that they are copied */
 };
 
 /* --- tracing ------------------------------------------------------------------------------------ */
@@ -171,6 +174,8 @@ typedef struct front_out {
     const rp_buffer *buffer;
     uint32_t n;
     rp_cudagraph_mode mode; /* of the call */
+    rp_view_copies *copies; /* (optional) what is copied is added */
+    bool no_copies;         /* of views */
 } front_out;
 
 /* What a compiled graph is called with. */
@@ -325,19 +330,39 @@ bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a);
 
 rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, front_out *out,
                           rp_error *err) RP_MUST_USE;
+/* --- call.c --- */
+rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) RP_MUST_USE;
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              front_made *made, rp_error *err) RP_MUST_USE;
-/* v's contents to dense memory of the device, which are there then. */
-rp_status front_copy_in(rp_jit *f, void *to, const rp_value *v, rp_error *err) RP_MUST_USE;
+/* --- copy.c --- */
+/* Whether v is copied for where its elements lie. */
+bool front_is_view(const rp_value *v);
+/* The contents of tensor i to dense memory of the device, which are there then; of a view that is told, or refused, as `to` says. */
+rp_status front_copy_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
+                              void *dense, rp_error *err) RP_MUST_USE;
+/* From dense memory to where v lies. */
+rp_status front_copy_back(rp_jit *f, const front_out *to, const rp_value *v, const void *from,
+                          rp_error *err) RP_MUST_USE;
+/* Between dense memory of f's device, or of the host where the view is, and a view; in: to the dense one. */
+rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in,
+                          rp_error *err) RP_MUST_USE;
+/* A view that is copied: the number-th of the arguments or of the outputs. */
+typedef struct front_copied {
+    const char *what;
+    rp_dtype dtype;
+    bool in; /* an argument */
+    uint32_t number;
+} front_copied;
+void front_tell_copy(rp_jit *f, const front_copied *c, const base_view *v);
+rp_status front_refuse_copy(const rp_jit *f, const front_copied *c, const base_view *v,
+                            rp_error *err);
 /* Either is the device's or the host's. */
 rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes,
                      rp_error *err) RP_MUST_USE;
 /* Runs r's graph on dense inputs, and gives its value. */
 rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
                      const front_out *to, rp_error *err) RP_MUST_USE;
-/* From dense memory to what v is a view of. */
-rp_status front_copy_out(rp_jit *f, const rp_value *v, const void *from, rp_error *err) RP_MUST_USE;
 /* Whether tensor i is not given as it lies. written: by tensor, beside states; may be NULL. */
 rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
                        rp_error *err) RP_MUST_USE;

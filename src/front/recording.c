@@ -160,7 +160,7 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
             size_t bytes = 0;
             if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
             RP_TRY(front_own(s, bytes, &b.data, err));
-            RP_TRY(front_copy_in(s->f, b.data, a->tensor[i], err));
+            RP_TRY(front_copy_argument(s->f, s->to, a, i, b.data, err));
         }
         RP_TRY(front_hold(s, s->rec->input[i], &b, err));
     }

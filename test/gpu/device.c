@@ -19,6 +19,7 @@ static void compiled_graphs(void **state) {
 static void views(void **state) {
     (void)state;
     viewed_calls_check("cuda:0", 400);
+    viewed_jits_check("cuda:0", 100);
 }
 
 static void engines_share_a_device(void **state) {

@@ -58,7 +58,7 @@ static int64_t place(const tensor *t, int64_t n) {
     return (char *)b->data - t->before + at * (int64_t)rp_dtype_block_bytes(b->dtype);
 }
 
-/* Axes in any order, from the fastest on, with gaps between neighbours; those of inputs may stand still or overlap. */
+/* Axes in any order, from the fastest on, with gaps between neighbours; those that are only read may stand still or overlap. */
 static void draw_strides(tensor *t) {
     const rp_buffer *b = &t->v.tensor;
     uint32_t order[3] = {2, 1, 0};
@@ -181,12 +181,22 @@ static void check_rooms(tensor t[TENSORS], int number) {
                          (unsigned)(uint8_t)t[i].after[k], (unsigned)(uint8_t)t[i].want[k]);
 }
 
-void viewed_calls_check(const char *device, int draws) {
+/* --- who is called ---------------------------------------------------------------------------- */
+
+/* One call of what is checked, with x and m, and y and z. */
+typedef rp_status (*caller)(void *who, const rp_view in[2], const rp_view out[2],
+                            const rp_run_options *o, rp_error *err);
+
+typedef struct checked {
+    rp_device *device;
+    rp_stream *stream; /* that calls may be on */
+    caller call;
+    void *who[2]; /* in turn */
+} checked;
+
+static void check(const checked *k, int draws, bool streams) {
     static tensor t[TENSORS];
     rp_error err = {0};
-    rp_device *d = device_open_ok(device, 1);
-    rp_stream *s = stream_open_ok(d);
-    rp_compiled *c[] = {compile(d, "level=0"), compile(d, "level=2")};
     rp_compiled *cpu = compile(NULL, "level=0");
     uint32_t gathered = 0, scattered = 0;
     for (int n = 0; n < draws; n++) {
@@ -194,23 +204,90 @@ void viewed_calls_check(const char *device, int draws) {
         rp_run_options o = RP_RUN_OPTIONS_INIT;
         draw_all(t);
         compute_dense(cpu, t);
-        rp_view in[] = {put(d, s, &t[0]), put(d, s, &t[1])};
-        rp_view out[] = {put(d, s, &t[2]), put(d, s, &t[3])};
+        const rp_view in[] = {put(k->device, k->stream, &t[0]), put(k->device, k->stream, &t[1])};
+        const rp_view out[] = {put(k->device, k->stream, &t[2]), put(k->device, k->stream, &t[3])};
         o.copies = &copies;
-        if (draw(2)) o.stream = s;
-        rp_status st = rp_compiled_run_views(c[n % 2], in, 2, out, 2, &o, &err);
+        if (streams && draw(2)) o.stream = k->stream;
+        rp_status st = k->call(k->who[n % 2], in, out, &o, &err);
         if (st != RP_OK) fail_msg("draw %d: %s", n, err.text);
-        for (int i = 0; i < TENSORS; i++) take(d, s, &t[i]);
-        check_rooms(t, n);
         bool all_dense = true;
-        for (int i = 0; i < TENSORS; i++) all_dense &= t[i].dense_view;
+        for (int i = 0; i < TENSORS; i++) {
+            take(k->device, k->stream, &t[i]);
+            all_dense &= t[i].dense_view;
+        }
+        check_rooms(t, n);
         if (all_dense) assert_int_equal(copies.gathered + copies.scattered + copies.bytes, 0);
         gathered += copies.gathered;
         scattered += copies.scattered;
     }
     assert_true((int)gathered > draws / 4 && (int)scattered > draws / 2);
     rp_compiled_free(cpu);
-    for (int i = 0; i < 2; i++) rp_compiled_free(c[i]);
-    rp_stream_close(s);
+}
+
+static rp_status call_compiled(void *who, const rp_view in[2], const rp_view out[2],
+                               const rp_run_options *o, rp_error *err) {
+    return rp_compiled_run_views(who, in, 2, out, 2, o, err);
+}
+
+void viewed_calls_check(const char *device, int draws) {
+    rp_device *d = device_open_ok(device, 1);
+    checked k = {
+        d, stream_open_ok(d), call_compiled, {compile(d, "level=0"), compile(d, "level=2")}};
+    check(&k, draws, true);
+    for (int i = 0; i < 2; i++) rp_compiled_free(k.who[i]);
+    rp_stream_close(k.stream);
+    rp_device_close(d);
+}
+
+/* --- functions ------------------------------------------------------------------------------- */
+
+/* As the graph; breaks, where it has some, are between reading and writing. */
+static rp_status function(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    static rp_value item[2];
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), m = rp_jit_tensor(call, &args->item[1]);
+    rp_dim a = rp_tensor_dim(m, 0), c = rp_tensor_dim(m, 1);
+    (void)err;
+    rp_tensor y = rp_add(x, rp_reshape(m, RP_SHAPE(a, 1, c)));
+    if (user) rp_jit_break(call, "a test");
+    rp_tensor z = rp_cast(rp_mul_scalar(x, 2), RP_DTYPE_F16);
+    (void)rp_update(m, rp_mul_scalar(m, 2));
+    item[0] = rp_jit_value(call, y);
+    item[1] = rp_jit_value(call, z);
+    *result = rp_value_tuple(item, 2);
+    return RP_OK;
+}
+
+static rp_status call_function(void *who, const rp_view in[2], const rp_view out[2],
+                               const rp_run_options *o, rp_error *err) {
+    rp_value item[] = {rp_value_view(&in[0]), rp_value_view(&in[1])};
+    rp_value args = rp_value_tuple(item, 2);
+    return rp_jit_run_views(who, &args, out, 2, o, err);
+}
+
+static rp_jit *function_on(rp_device *d, const char *mode, bool breaks) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = RP_JIT_OPTIONS(function);
+    o.device = d;
+    o.mode = mode;
+    o.user = breaks ? &o : NULL;
+    o.dynamic = RP_DYNAMIC_ALL;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    return f;
+}
+
+void viewed_jits_check(const char *device, int draws) {
+    rp_device *d = device_open_ok(device, 1);
+    checked k = {d,
+                 stream_open_ok(d),
+                 call_function,
+                 {function_on(d, NULL, false), function_on(d, NULL, true)}};
+    check(&k, draws, false);
+    rp_jit_free(k.who[0]);
+    k.who[0] = function_on(d, "reduce-overhead", false);
+    check(&k, draws / 4, false);
+    for (int i = 0; i < 2; i++) rp_jit_free(k.who[i]);
+    rp_stream_close(k.stream);
     rp_device_close(d);
 }

@@ -5,5 +5,7 @@
 /* Drawn views as inputs and outputs of a compiled graph, in memory of the host and of the device: every byte of the memory around
  * them is that of a dense call whose results were put in their places one by one. */
 void viewed_calls_check(const char *device, int draws);
+/* The same of functions that compile themselves, also with a graph break, and captured. */
+void viewed_jits_check(const char *device, int draws);
 
 #endif

@@ -80,7 +80,7 @@ static char *key_of(const rp_value *v, size_t *n) {
     rp_error err = {0};
     base_buf b;
     base_buf_init(&b, 0);
-    CHECK_OK(autograph_value_key(v, false, &b, &err), &err);
+    CHECK_OK(autograph_value_key(v, 0, &b, &err), &err);
     CHECK_OK(base_buf_status(&b, &err), &err);
     *n = b.len;
     return base_buf_take(&b);
@@ -140,7 +140,7 @@ static void refused(const rp_value *v, const char *want) {
     rp_error err = {0};
     base_buf b;
     base_buf_init(&b, 0);
-    rp_status st = autograph_value_key(v, false, &b, &err);
+    rp_status st = autograph_value_key(v, 0, &b, &err);
     base_buf_done(&b);
     assert_int_equal(st, want ? RP_INVALID : RP_OK);
     if (want) assert_non_null(strstr(err.text, want));

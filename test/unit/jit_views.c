@@ -1,0 +1,215 @@
+/* Functions that compile themselves, with views as arguments and results: what is copied, told and refused. */
+#include "support/gpu.h"
+#include "support/heard.h"
+#include "support/jits.h"
+#include "support/viewed_calls.h"
+
+enum { ROWS = 4, COLS = 6 };
+
+static const char *no_gpu;
+static float x[ROWS * COLS], y[ROWS * COLS], z[ROWS * COLS];
+
+static int fresh(void **state) {
+    (void)state;
+    rp_log_set_callback(NULL, NULL);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        x[i] = (float)(i * 3 + 1);
+        y[i] = z[i] = -1;
+    }
+    return 0;
+}
+
+static rp_view view(float *p, int64_t rows, int64_t cols, int64_t row, int64_t col) {
+    rp_buffer b = {RP_DTYPE_F32, 2, {rows, cols}, p};
+    return rp_view_strided(b, (int64_t[]){row, col}, 0);
+}
+
+/* x + 1, and with a user x * 2, too. */
+static rp_status more(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                      rp_error *err) {
+    static rp_value item[2];
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    item[0] = rp_jit_value(call, rp_add_scalar(t, 1));
+    item[1] = rp_jit_value(call, rp_mul_scalar(t, 2));
+    *result = user ? rp_value_tuple(item, 2) : item[0];
+    return RP_OK;
+}
+
+static rp_status twice(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_update(t, rp_mul_scalar(t, 2)));
+    return RP_OK;
+}
+
+static void drawn_views(void **state) {
+    (void)state;
+    viewed_jits_check("cpu", 1200);
+}
+
+static void drawn_views_of_a_gpu(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    viewed_jits_check("cuda:0", 200);
+}
+
+/* rp_jit_run tells as much, and reads a matrix from its end. */
+static void copies_are_told(void **state) {
+    rp_error err = {0};
+    rp_view_copies copies = RP_VIEW_COPIES_INIT;
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    base_buf heard;
+    (void)state;
+    rp_jit *f = jit_at(more, 2, RP_DYNAMIC_NONE, NULL);
+    rp_view in = view(x, ROWS, COLS, -COLS, -1), out = view(y, ROWS, COLS, 1, ROWS);
+    in.offset = ROWS * COLS - 1;
+    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+    heard_start(&heard, "perf_hints");
+    rp_output *made = jit_ok(f, &args);
+    const float *got = jit_result(made)->tensor.data;
+    for (int i = 0; i < ROWS * COLS; i++) assert_true(got[i] == x[ROWS * COLS - 1 - i] + 1);
+    rp_output_free(made);
+    CHECK_HEARD(&heard, "forward: tensor 0 of the arguments is a view, f32[4,6] of strides -6, -1: "
+                        "96 bytes are copied to dense memory at each such call");
+    size_t told = heard.len;
+    o.copies = &copies;
+    CHECK_OK(rp_jit_run_views(f, &args, &out, 1, &o, &err), &err);
+    for (int i = 0; i < ROWS * COLS; i++)
+        assert_true(y[i % COLS * ROWS + i / COLS] == x[ROWS * COLS - 1 - i] + 1);
+    CHECK_HEARD(&heard, "forward: output 0 is a view, f32[4,6] of strides 1, 4: 96 bytes are "
+                        "copied from dense memory at each such call");
+    assert_null(strstr(heard.data + told, "tensor 0"));
+    assert_int_equal(copies.gathered, 1);
+    assert_int_equal(copies.scattered, 1);
+    assert_int_equal(copies.bytes, 192);
+    told = heard.len;
+    rp_view plain = view(x, ROWS, COLS, COLS, 1), to = view(y, ROWS, COLS, COLS, 1);
+    v = rp_value_view(&plain);
+    o.no_copies = true;
+    CHECK_OK(rp_jit_run_views(f, &args, &to, 1, &o, &err), &err);
+    assert_int_equal(heard.len, told);
+    assert_int_equal(copies.gathered + copies.scattered, 0);
+    char bytes[sizeof x + 1];
+    memcpy(bytes + 1, x, sizeof x);
+    plain.tensor.data = bytes + 1;
+    v = rp_value_view(&plain);
+    o.no_copies = false;
+    CHECK_OK(rp_jit_run_views(f, &args, &to, 1, &o, &err), &err);
+    assert_int_equal(copies.gathered, 1);
+    assert_true(y[7] == x[7] + 1);
+    assert_int_equal(jit_info(f).entries, 1); /* strides are no guards */
+    heard_done(&heard);
+    rp_jit_free(f);
+}
+
+static void check_refused(rp_jit *f, const rp_view *in, const rp_view *out, uint32_t n,
+                          bool no_copies, const char *text) {
+    rp_error err = {0};
+    rp_run_options o = {sizeof o, NULL, no_copies, NULL};
+    rp_value v = rp_value_view(in), args = rp_value_tuple(&v, 1);
+    assert_int_equal(rp_jit_run_views(f, &args, out, n, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, text);
+    for (int i = 0; i < ROWS * COLS; i++) assert_true(y[i] == -1 && z[i] == -1);
+}
+
+static void bad_views_are_told(void **state) {
+    rp_error err = {0};
+    (void)state;
+    rp_jit *one = jit_at(more, 2, RP_DYNAMIC_NONE, NULL);
+    rp_jit *both = jit_at(more, 2, RP_DYNAMIC_NONE, &err);
+    rp_jit *in_place = jit_at(twice, 2, RP_DYNAMIC_NONE, NULL);
+    rp_view in = view(x, ROWS, COLS, COLS, 1), to = view(y, ROWS, COLS, COLS, 1), wide = in;
+    rp_view across = view(x, ROWS, COLS, 1, ROWS), outside = to;
+    outside.bytes = 95;
+    wide.stride[0] = INT64_MAX / 2;
+    rp_view still = view(y, ROWS, COLS, 0, 1), windows = view(x, ROWS, COLS, 2, 1);
+    rp_view crossed[] = {view(y, ROWS, COLS, 1, ROWS), to};
+    check_refused(one, &in, &still, 1, false,
+                  "output 0, f32[4,6] of strides 0, 1, is written, and several of its elements are "
+                  "one place; give each a place of its own");
+    check_refused(both, &in, crossed, 2, false, "outputs 0 and 1, which are written, share memory");
+    check_refused(one, &in, &outside, 1, false, "output 0 is bytes 0 to 96 of memory that has 95");
+    check_refused(one, &in, crossed, 1, true,
+                  "forward: output 0, f32[4,6] of strides 1, 4, would be copied; give it dense and "
+                  "aligned, or without no_copies");
+    check_refused(one, &across, &to, 1, true,
+                  "forward: tensor 0 of the arguments, f32[4,6] of strides 1, 4, would be copied; "
+                  "give it dense and aligned, or without no_copies");
+    check_refused(one, &wide, &to, 1, false,
+                  "arguments of forward: [0] a tensor has strides that no memory has");
+    check_refused(in_place, &windows, &to, 1, false,
+                  "tensor 0 of the arguments is written, and several of its elements are one place "
+                  "in memory (its strides overlap); give a copy");
+    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    o.stream = (rp_stream *)(uintptr_t)&err;
+    assert_int_equal(rp_jit_run_views(one, &args, &to, 1, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, "rp_jit_run_views: a stream is for compiled graphs");
+    assert_int_equal(rp_jit_run_views(NULL, &args, &to, 1, NULL, &err), RP_INVALID);
+    rp_jit_free(one);
+    rp_jit_free(both);
+    rp_jit_free(in_place);
+}
+
+/* A graph that reads arguments where they stay cannot have a copy; with copies of inputs it does not matter. */
+static void views_of_captured_functions(void **state) {
+    rp_error err = {0};
+    rp_output *out = NULL;
+    (void)state;
+    rp_jit *stays = jit_by(jit_options(more), "level=2 cudagraph_mode=FULL");
+    rp_jit *moves =
+        jit_by(jit_options(more), "level=2 cudagraph_mode=FULL cudagraph_copy_inputs=true");
+    rp_view in = view(x, COLS, ROWS, 1, COLS);
+    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+    assert_int_equal(rp_jit_run(stays, &args, &out, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "forward: tensor 0 of the arguments, f32[6,4] of strides 1, 6, would be "
+                        "copied, and its graph reads arguments where they stay; give it dense and "
+                        "aligned, or set cudagraph_copy_inputs");
+    for (int i = 0; i < 4; i++) {
+        out = jit_ok(moves, &args);
+        assert_true(((const float *)jit_result(out)->tensor.data)[1] == x[COLS] + 1);
+        assert_int_equal(rp_output_ran(out), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        rp_output_free(out);
+    }
+    rp_jit_free(stays);
+    rp_jit_free(moves);
+}
+
+static void memory_runs_out(void **state) {
+    (void)state;
+    rp_view in = view(x, COLS, ROWS, 1, COLS), out = view(y, COLS, ROWS, 1, COLS);
+    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+    rp_jit *f = jit_at(more, 2, RP_DYNAMIC_NONE, NULL);
+    rp_output_free(jit_ok(f, &args));
+    uint64_t n = 1;
+    size_t live = base_live();
+    for (bool failed = true; failed; n++) {
+        rp_error err = {0};
+        (void)fresh(NULL);
+        base_alloc_fail_nth(n);
+        rp_status st = rp_jit_run_views(f, &args, &out, 1, NULL, &err);
+        failed = base_alloc_fail_nth(0);
+        assert_true(st == RP_OK || (failed && st == RP_NOMEM)); /* logs do without */
+        for (int i = 0; i < ROWS * COLS; i++) assert_true(y[i] == (st != RP_OK ? -1 : x[i] + 1));
+        assert_int_equal(base_live(), live);
+    }
+    assert_true(n > 2);
+    rp_jit_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(drawn_views, fresh),
+        cmocka_unit_test_setup(drawn_views_of_a_gpu, fresh),
+        cmocka_unit_test_setup(copies_are_told, fresh),
+        cmocka_unit_test_setup(bad_views_are_told, fresh),
+        cmocka_unit_test_setup(views_of_captured_functions, fresh),
+        cmocka_unit_test_setup(memory_runs_out, fresh),
+    };
+    if (gpu_emulate(&no_gpu)) no_gpu = NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
