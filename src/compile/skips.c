@@ -92,7 +92,9 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     } own[] = {{&cfg->pass_eliminate_noops, "eliminate_noops"},
                {&cfg->pass_fuse_norm_quant, "fuse_norm_quant"},
                {&cfg->pass_fuse_act_quant, "fuse_act_quant"},
-               {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"}};
+               {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"},
+               {&cfg->pass_enable_qk_norm_rope_fusion, "enable_qk_norm_rope_fusion"},
+               {&cfg->pass_fuse_qk_norm_rope_kvcache, "fuse_qk_norm_rope_kvcache"}};
     const size_t n_own = sizeof own / sizeof *own;
     const bool gpu = cfg->device && strncmp(cfg->device, "cuda", 4) == 0;
     switches s = {{false}};

@@ -273,8 +273,12 @@ static rp_status couple_attention(rp_compilation_config *cfg, rp_attention_suppo
 
 /* Fusions that were not given are on where code is generated. */
 static void resolve_passes(rp_compilation_config *cfg) {
-    config_obool *const passes[] = {&cfg->pass_eliminate_noops, &cfg->pass_fuse_norm_quant,
-                                    &cfg->pass_fuse_act_quant, &cfg->pass_fuse_rope_kvcache};
+    config_obool *const passes[] = {&cfg->pass_eliminate_noops,
+                                    &cfg->pass_fuse_norm_quant,
+                                    &cfg->pass_fuse_act_quant,
+                                    &cfg->pass_fuse_rope_kvcache,
+                                    &cfg->pass_enable_qk_norm_rope_fusion,
+                                    &cfg->pass_fuse_qk_norm_rope_kvcache};
     bool on = cfg->level >= RP_LEVEL_DYNAMO_ONCE &&
               !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)

@@ -323,30 +323,59 @@ static bool has_reduction(const fuser *u, const pass_group *gr) {
     return false;
 }
 
+/* A field of pass_config, and what refusals say where it is off. */
 typedef struct fusion_switch {
     const char *name, *off;
 } fusion_switch;
 
-/* The field of pass_config that r would join the group by, or NULL. */
-static const fusion_switch *switch_of(const fuser *u, ir_ref r, const pass_group *gr) {
-    static const fusion_switch rope = {"fuse_rope_kvcache", "fuse_rope_kvcache is off"},
-                               norm = {"fuse_norm_quant", "fuse_norm_quant is off"},
-                               act = {"fuse_act_quant", "fuse_act_quant is off"};
+static const fusion_switch rope_kv = {"fuse_rope_kvcache", "fuse_rope_kvcache is off"},
+                           norm_quant = {"fuse_norm_quant", "fuse_norm_quant is off"},
+                           act_quant = {"fuse_act_quant", "fuse_act_quant is off"},
+                           qk_rope = {"enable_qk_norm_rope_fusion",
+                                      "enable_qk_norm_rope_fusion is off"},
+                           qk_rope_kv = {"fuse_qk_norm_rope_kvcache",
+                                         "fuse_qk_norm_rope_kvcache is off"};
+
+static bool is_in(const fuser *u, ir_ref r, const pass_group *gr) {
+    return r != IR_NONE && u->f->group_of[r] == (uint32_t)(gr - u->f->groups);
+}
+
+/* Whether it turns heads of a norm that is in it, too. */
+static bool turns_norm(const fuser *u, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (is_in(u, u->turned.ends[gr->nodes[i]], gr)) return true;
+    return false;
+}
+
+/* Those by which r would join the group, at most two. */
+static uint32_t switches_of(const fuser *u, ir_ref r, const pass_group *gr,
+                            const fusion_switch *out[2]) {
     ir_op op = ir_node_at(u->g, r)->op;
-    if (op == IR_kv_store) return &rope;
-    if (op != IR_quantize) return NULL;
-    return has_reduction(u, gr) ? &norm : &act;
+    uint32_t n = 0;
+    if (is_in(u, u->turned.reads[r], gr) || is_in(u, u->turned.ends[r], gr)) out[n++] = &qk_rope;
+    if (op == IR_kv_store) out[n++] = &rope_kv;
+    if (op == IR_kv_store && turns_norm(u, gr)) out[n++] = &qk_rope_kv;
+    if (op == IR_quantize) out[n++] = has_reduction(u, gr) ? &norm_quant : &act_quant;
+    return n;
 }
 
 static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) {
-    const fusion_switch *s = switch_of(u, r, gr);
-    return s && pass_is_skipped(u->opt, s->name) ? s->off : NULL;
+    const fusion_switch *s[2];
+    uint32_t n = switches_of(u, r, gr, s);
+    for (uint32_t i = 0; i < n; i++)
+        if (pass_is_skipped(u->opt, s[i]->name)) return s[i]->off;
+    return NULL;
 }
 
+/* What turns a head is counted once, with its last node. */
 static void count_switched(const fuser *u, ir_ref r, const pass_group *gr) {
-    const fusion_switch *s = switch_of(u, r, gr);
-    pass_count *c = s && u->opt ? pass_count_of(u->opt->counts, s->name) : NULL;
-    if (c) c->matches++;
+    const fusion_switch *s[2];
+    uint32_t n = switches_of(u, r, gr, s);
+    for (uint32_t i = 0; i < n && u->opt; i++) {
+        if (s[i] == &qk_rope && u->turned.ends[r] == IR_NONE) continue;
+        pass_count *c = pass_count_of(u->opt->counts, s[i]->name);
+        if (c) c->matches++;
+    }
 }
 
 /* Whether what many threads could share would become the work of few. */
@@ -424,16 +453,27 @@ static rp_status make_room(fuser *u, uint32_t n) {
         void *field;
         size_t size;
     } const arrays[] = {
-        {&f->groups, sizeof *f->groups},       {&f->group_of, sizeof *f->group_of},
-        {&f->stored, sizeof *f->stored},       {&u->reads, sizeof *u->reads},
-        {&u->readers, sizeof *u->readers},     {&u->position, sizeof *u->position},
-        {&u->mark, sizeof *u->mark},           {&u->forward.at, sizeof *u->forward.at},
-        {&u->backward.at, sizeof *u->mark},    {&u->group_at, sizeof *u->group_at},
-        {&u->moved, sizeof *u->moved},         {&u->touched, sizeof *u->touched},
-        {&u->round, sizeof *u->round},         {&u->candidate_of, sizeof *u->candidate_of},
-        {&u->stamp, sizeof *u->stamp},         {&u->segment, sizeof *u->segment},
-        {&u->with_left, sizeof *u->with_left}, {&u->rows, sizeof *u->rows},
+        {&f->groups, sizeof *f->groups},
+        {&f->group_of, sizeof *f->group_of},
+        {&f->stored, sizeof *f->stored},
+        {&u->reads, sizeof *u->reads},
+        {&u->readers, sizeof *u->readers},
+        {&u->position, sizeof *u->position},
+        {&u->mark, sizeof *u->mark},
+        {&u->forward.at, sizeof *u->forward.at},
+        {&u->backward.at, sizeof *u->mark},
+        {&u->group_at, sizeof *u->group_at},
+        {&u->moved, sizeof *u->moved},
+        {&u->touched, sizeof *u->touched},
+        {&u->round, sizeof *u->round},
+        {&u->candidate_of, sizeof *u->candidate_of},
+        {&u->stamp, sizeof *u->stamp},
+        {&u->segment, sizeof *u->segment},
+        {&u->with_left, sizeof *u->with_left},
+        {&u->rows, sizeof *u->rows},
         {&u->refused, sizeof *u->refused},
+        {&u->turned.reads, sizeof *u->turned.reads},
+        {&u->turned.ends, sizeof *u->turned.ends},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         void *p = base_arena_array(f->arena, n, arrays[i].size);
@@ -441,6 +481,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         memcpy(arrays[i].field, &p, sizeof p);
     }
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
+    for (uint32_t r = 0; r < n; r++) u->turned.reads[r] = u->turned.ends[r] = IR_NONE;
     return RP_OK;
 }
 
@@ -459,6 +500,7 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
     RP_TRY_OUT(make_room(&u, n + 1));
     RP_TRY_OUT(find_reads(&u));
+    pass_turned_find(g, &u.turned);
     for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
     RP_TRY_OUT(pass_settle_groups(&u));
     *out = f;

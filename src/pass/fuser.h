@@ -5,6 +5,7 @@
 
 #include "pass/fuse.h"
 #include "pass/inplace.h"
+#include "pass/turned.h"
 
 #define NO_GROUP UINT32_MAX
 
@@ -29,6 +30,7 @@ typedef struct fuser {
     uint32_t cap; /* groups and refs are below */
     rp_error *err;
     pass_reads overwritten; /* reads that come before an effect */
+    pass_turned turned;     /* rotary embeddings of normed heads */
     pass_rows *rows;        /* by ref; of nodes that have been placed */
     /* order.c, by group */
     pass_list *reads, *readers; /* groups */

@@ -31,6 +31,10 @@ static const pass_info passes[] = {
      NULL},
     {"fuse_rope_kvcache", "fuse_rope_kvcache",
      "store to the KV cache in the kernel of the rotary embedding", NULL, NULL},
+    {"enable_qk_norm_rope_fusion", "enable_qk_norm_rope_fusion",
+     "turn heads in the kernel of their norm", NULL, NULL},
+    {"fuse_qk_norm_rope_kvcache", "fuse_qk_norm_rope_kvcache",
+     "store heads to the KV cache in the kernel of their norm and rotary embedding", NULL, NULL},
 };
 #define N_PASSES (sizeof passes / sizeof *passes)
 
@@ -56,7 +60,7 @@ bool pass_is_skipped(const pass_options *opt, const char *name) {
 
 static rp_status unknown_pass(const char *name, rp_error *err) {
     const char *known[N_PASSES];
-    char all[160] = "";
+    char all[256] = "";
     size_t at = 0;
     for (size_t i = 0; i < N_PASSES; i++) {
         known[i] = passes[i].name;

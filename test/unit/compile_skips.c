@@ -28,22 +28,26 @@ static void names_come_from_both(void **state) {
 
 /* Any of the switches of pass_config, each by its own name: off, on, or not given. */
 static void every_switch_counts(void **state) {
-    static const char *const names[] = {"eliminate_noops", "fuse_norm_quant", "fuse_act_quant",
-                                        "fuse_rope_kvcache"};
+    static const char *const names[] = {"eliminate_noops",
+                                        "fuse_norm_quant",
+                                        "fuse_act_quant",
+                                        "fuse_rope_kvcache",
+                                        "enable_qk_norm_rope_fusion",
+                                        "fuse_qk_norm_rope_kvcache"};
     static const char *const values[] = {"null", "true", "false"};
     (void)state;
-    for (unsigned at = 0; at < 81; at++) {
+    for (unsigned at = 0; at < 729; at++) {
         rp_error err = {0};
         compile_skips s;
-        char json[256] = "{\"pass_config\":{";
-        for (unsigned i = 0, x = at; i < 4; i++, x /= 3)
+        char json[320] = "{\"pass_config\":{";
+        for (unsigned i = 0, x = at; i < 6; i++, x /= 3)
             (void)snprintf(json + strlen(json), sizeof json - strlen(json), "%s\"%s\":%s",
                            i ? "," : "", names[i], values[x % 3]);
         (void)snprintf(json + strlen(json), sizeof json - strlen(json), "}}");
         rp_compilation_config *cfg = config_of(json);
         CHECK_OK(compile_skips_of(cfg, &s, &err), &err);
         uint32_t n = 0;
-        for (unsigned i = 0, x = at; i < 4; i++, x /= 3)
+        for (unsigned i = 0, x = at; i < 6; i++, x /= 3)
             if (x % 3 == 2 && (n >= s.n || strcmp(s.name[n++], names[i]) != 0))
                 fail_msg("%s is on with %s", names[i], json);
         assert_int_equal(s.n, n);

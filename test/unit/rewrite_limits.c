@@ -106,9 +106,18 @@ static void names_are_checked(void **state) {
         else
             assert_non_null(strstr(err.text, "up to 63"));
     }
-    static const char *const taken[] = {
-        "fold", "simplify", "eliminate_noops", "gather",         "cse",
-        "dce",  "inplace",  "fuse_norm_quant", "fuse_act_quant", "fuse_rope_kvcache"};
+    static const char *const taken[] = {"fold",
+                                        "simplify",
+                                        "eliminate_noops",
+                                        "gather",
+                                        "cse",
+                                        "dce",
+                                        "inplace",
+                                        "fuse_norm_quant",
+                                        "fuse_act_quant",
+                                        "fuse_rope_kvcache",
+                                        "enable_qk_norm_rope_fusion",
+                                        "fuse_qk_norm_rope_kvcache"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         rp_error err = {0};
         rp_status st = add((rp_pass_desc){.name = taken[i], .uuid = "1", .run = code}, &err);
