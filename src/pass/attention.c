@@ -36,10 +36,20 @@ typedef struct part {
     bool whole;                /* others read it, too: it is computed as it is, and sliced */
 } part;
 
+/* Who reads a node: how many, and which one last. */
+typedef struct use {
+    uint32_t n;
+    ir_ref reader; /* IR_NONE: the graph's caller */
+} use;
+
 typedef struct square {
     const ir_graph *g;
-    const uint32_t *uses;
+    const use *uses;
+    ir_ref root;    /* what blocks take the place of: the product, or its division by a sum */
     ir_ref product; /* of the weights with the values */
+    uint32_t
+        weights; /* which operand of it they are; as 1 they are transposed, and so is the result */
+    ir_ref divisor; /* IR_NONE: there is none behind the product */
     ir_dim row_dim, col_dim;
     int64_t rows, cols; /* 0: symbols */
     part part[MOST_NODES];
@@ -168,38 +178,79 @@ static void collect(square *s, ir_ref r) {
         own->of_places = own->of_places && (p ? p->of_places : only_places(s->g, o));
     }
     s->has_sum = s->has_sum || (n->op == IR_sum && own->of_scores);
-    s->has_exp = s->has_exp || (n->op == IR_exp && own->of_scores);
+    s->has_exp = s->has_exp || (pass_is_power(s->g, n) && own->of_scores);
 }
 
 /* What others read is computed whole anyway; scores are not, and a mask of places is cheap. */
 static void settle_shared(square *s) {
     for (uint32_t i = 0; i < s->n; i++) {
         part *p = &s->part[i];
-        if (s->uses[p->r] <= p->inside) continue;
+        if (s->uses[p->r].n <= p->inside) continue;
         s->is_shared = s->is_shared || p->of_scores;
         p->whole = !p->of_places;
     }
 }
 
-/* Whether product r has weights that are a softmax of scores, in any of its forms. */
-static bool find_square(square *s, ir_ref r) {
-    const ir_node *n = ir_node_at(s->g, r);
-    s->product = r;
-    if (n->op != IR_matmul) return false;
-    const ir_node *w = ir_node_at(s->g, n->in[0]);
+static bool may_be_weights(square *s, ir_ref r) {
+    const ir_node *w = ir_node_at(s->g, r);
     const ir_dims *t = ir_graph_dims(s->g);
     uint32_t rank = w->shape.rank;
     if (rank < 2 || ir_op_table(w->op)->kind == IR_KIND_LEAF) return false;
     s->row_dim = w->shape.dim[rank - 2];
     s->col_dim = w->shape.dim[rank - 1];
+    s->rows = s->cols = 0;
     (void)ir_dim_is_const(t, s->row_dim, &s->rows);
     (void)ir_dim_is_const(t, s->col_dim, &s->cols);
-    if (is_one(s->g, w, 1) || !is_part(s, w)) return false;
-    s->has_weights = is_packed(s->g, r);
-    collect(s, n->in[0]);
+    return !is_one(s->g, w, 1) && is_part(s, w);
+}
+
+/* Whether operand `which` of the product has weights that are a softmax of scores, in any of its forms. */
+static bool find_weights(square *s, uint32_t which) {
+    const ir_node *n = ir_node_at(s->g, s->product);
+    const bool leads = which == 0;
+    if (!leads && !ir_attr_int(n, IR_ATTR_TRANS_B, 0)) return false;
+    if (!may_be_weights(s, n->in[which])) return false;
+    s->weights = which;
+    s->n = 0;
+    s->is_large = s->has_exp = s->has_sum = s->is_shared = s->is_finite = false;
+    s->has_weights = is_packed(s->g, s->product);
+    collect(s, n->in[which]);
     s->part[0].inside++;
+    if (s->divisor != IR_NONE) {
+        if (!leads || !is_part(s, ir_node_at(s->g, s->divisor))) return false;
+        if (!part_of(s, s->divisor)) collect(s, s->divisor);
+        part *by = part_of(s, s->divisor);
+        if (!by || !by->of_scores || !s->has_sum) return false;
+        by->inside++;
+    }
     settle_shared(s);
     return s->part[0].of_scores && s->has_exp && (s->has_sum || s->is_shared);
+}
+
+/* A product that nothing but a division reads. */
+static bool is_divided(const square *s, ir_ref r) {
+    const use *u = &s->uses[r];
+    if (u->n != 1 || u->reader == IR_NONE) return false;
+    const ir_node *d = ir_node_at(s->g, u->reader);
+    return d->op == IR_div && d->in[0] == r && ir_node_at(s->g, r)->op == IR_matmul;
+}
+
+/* Whether r ends an attention: a product with weights, or what such a product is divided by the sum of its weights. */
+static bool find_square(square *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    s->root = s->product = r;
+    s->divisor = IR_NONE;
+    if (n->op == IR_div && is_divided(s, n->in[0])) {
+        s->product = n->in[0];
+        s->divisor = n->in[1];
+        return find_weights(s, 0);
+    }
+    if (n->op != IR_matmul) return false;
+    if (is_divided(s, r)) {
+        square whole = {.g = s->g, .uses = s->uses};
+        if (find_square(&whole, s->uses[r].reader)) return false; /* it is a part of that */
+    }
+    return find_weights(s, 0) || find_weights(s, 1);
 }
 
 /* --- what blocks need ---------------------------------------------------------------------- */
@@ -420,15 +471,27 @@ static rp_status add_part(builder *u, ir_ref r, ir_ref *out) {
     return RP_OK;
 }
 
-static rp_status add_block(builder *u, ir_ref *out) {
+/* The other operand has the columns along axis -1 or -2. */
+static rp_status add_product(builder *u, ir_ref *out) {
     const ir_node *n = ir_node_at(u->s->g, u->s->product);
-    const bool trans_b = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
-    ir_ref in[2] = {IR_NONE, u->b->map[n->in[1]]};
-    uint32_t axis = ir_node_at(u->b->out, in[1])->shape.rank - (trans_b ? 1 : 2);
-    memset(u->made, 0xff, sizeof u->made);
-    RP_TRY(add_part(u, n->in[0], &in[0]));
-    RP_TRY(add_slice(u->b, in[1], axis, u->at.col, u->at.col_end, &in[1]));
+    const uint32_t weights = u->s->weights, other = 1 - weights;
+    const bool last = weights == 1 || ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
+    ir_ref in[2];
+    in[other] = u->b->map[n->in[other]];
+    uint32_t axis = ir_node_at(u->b->out, in[other])->shape.rank - (last ? 1 : 2);
+    RP_TRY(add_part(u, n->in[weights], &in[weights]));
+    RP_TRY(add_slice(u->b, in[other], axis, u->at.col, u->at.col_end, &in[other]));
     return ir_add(u->b->out, IR_matmul, in, 2, n->attrs, n->n_attrs, out, u->b->err);
+}
+
+static rp_status add_block(builder *u, ir_ref *out) {
+    const ir_node *n = ir_node_at(u->s->g, u->s->root);
+    ir_ref in[2];
+    memset(u->made, 0xff, sizeof u->made);
+    if (u->s->divisor == IR_NONE) return add_product(u, out);
+    RP_TRY(add_product(u, &in[0]));
+    RP_TRY(add_part(u, u->s->divisor, &in[1]));
+    return ir_add(u->b->out, n->op, in, 2, n->attrs, n->n_attrs, out, u->b->err);
 }
 
 static rp_status add_blocks(pass_rebuild *b, square *s, const block *blocks, uint32_t n,
@@ -436,7 +499,8 @@ static rp_status add_blocks(pass_rebuild *b, square *s, const block *blocks, uin
     builder u = {.b = b, .s = s};
     ir_ref made[PASS_ATTENTION_BLOCKS];
     const ir_attr axis = {.key = IR_ATTR_AXIS,
-                          .u.i = (int64_t)ir_node_at(s->g, s->product)->shape.rank - 2};
+                          .u.i = (int64_t)ir_node_at(s->g, s->root)->shape.rank -
+                                 (s->weights ? 1 : 2)};
     for (uint32_t i = 0; i < n; i++) {
         u.at = blocks[i];
         RP_TRY(add_block(&u, &made[i]));
@@ -448,21 +512,24 @@ static rp_status add_blocks(pass_rebuild *b, square *s, const block *blocks, uin
 /* --- the pass -------------------------------------------------------------------------------- */
 
 /* Readers of each node, outputs among them; the caller's. */
-static rp_status count_uses(const ir_graph *g, uint32_t **out, rp_error *err) {
-    uint32_t n = ir_graph_count(g), *uses = base_alloc_array(n + 1u, sizeof *uses);
+static rp_status count_uses(const ir_graph *g, use **out, rp_error *err) {
+    uint32_t n = ir_graph_count(g);
+    use *uses = base_alloc_array(n + 1u, sizeof *uses);
     if (!uses) return rp_fail(err, RP_NOMEM, "attention: %u nodes", n);
-    memset(uses, 0, (n + 1u) * sizeof *uses);
     for (ir_ref r = 0; r < n; r++) {
         const ir_node *x = ir_node_at(g, r);
-        for (uint32_t i = 0; i < x->n_in; i++) uses[x->in[i]]++;
+        for (uint32_t i = 0; i < x->n_in; i++) uses[x->in[i]] = (use){uses[x->in[i]].n + 1, r};
     }
-    for (uint32_t i = 0; i < ir_output_count(g); i++) uses[ir_output_at(g, i)]++;
+    for (uint32_t i = 0; i < ir_output_count(g); i++) {
+        ir_ref o = ir_output_at(g, i);
+        uses[o] = (use){uses[o].n + 1, IR_NONE};
+    }
     *out = uses;
     return RP_OK;
 }
 
 typedef struct cutter {
-    const uint32_t *uses;
+    const use *uses;
     uint32_t n;
 } cutter;
 
@@ -478,7 +545,7 @@ static rp_status cut(pass_rebuild *b, ir_ref r, ir_ref *out) {
 }
 
 rp_status pass_attention_counted(const ir_graph *in, ir_graph **out, uint32_t *n, rp_error *err) {
-    uint32_t *uses = NULL;
+    use *uses = NULL;
     RP_TRY(count_uses(in, &uses, err));
     cutter c = {uses, 0};
     ir_graph *g = NULL;
@@ -496,7 +563,7 @@ rp_status pass_attention(const ir_graph *in, ir_graph **out, rp_error *err) {
 }
 
 rp_status pass_attention_each(const ir_graph *g, pass_attention_fn fn, void *user, rp_error *err) {
-    uint32_t *uses = NULL;
+    use *uses = NULL;
     RP_TRY(count_uses(g, &uses, err));
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         block blocks[PASS_ATTENTION_BLOCKS];

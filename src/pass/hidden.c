@@ -236,6 +236,15 @@ static span span_of(seeker *s, ir_ref r, const pass_box *b) {
 
 /* --- what is hidden -------------------------------------------------------------------- */
 
+bool pass_is_power(const ir_graph *g, const ir_node *n) {
+    if (n->op == IR_exp) return true;
+    if (n->op != IR_pow) return false;
+    const ir_node *c = ir_node_at(g, n->in[0]);
+    while (c->op == IR_broadcast || c->op == IR_reshape) c = ir_node_at(g, c->in[0]);
+    double base = c->op == IR_const ? ir_attr_float(c, IR_ATTR_VALUE, 0) : 0;
+    return base > 1 && !isinf(base);
+}
+
 static bool hidden(seeker *s, ir_ref r, const pass_box *b);
 static bool zero(seeker *s, ir_ref r, const pass_box *b);
 
@@ -286,9 +295,13 @@ static bool zero(seeker *s, ir_ref r, const pass_box *b) {
     switch (n->op) {
     case IR_const: return is_exactly((span){ir_attr_float(n, IR_ATTR_VALUE, 0), 0}, 0);
     case IR_exp: return of_operand(s, n, 0, b, hidden);
+    case IR_pow: return pass_is_power(s->g, n) && of_operand(s, n, 1, b, hidden);
     case IR_where: return of_branches(s, n, b, zero);
     case IR_mul: return of_operand(s, n, 0, b, zero) || of_operand(s, n, 1, b, zero);
     case IR_cast:
+        if (!ir_dtype_is_real(ir_node_at(s->g, n->in[0])->dtype))
+            return is_exactly(operand_span(s, n, 0, b), 0);
+        return of_operand(s, n, 0, b, zero);
     case IR_div: return of_operand(s, n, 0, b, zero);
     default: return ir_op_table(n->op)->kind == IR_KIND_VIEW && of_operand(s, n, 0, b, zero);
     }

@@ -16,5 +16,7 @@ pass_box pass_box_of(const ir_graph *g, ir_ref r);
  * takes long to find out. */
 bool pass_is_hidden(const ir_graph *g, ir_ref r, const pass_box *b);
 bool pass_is_zero(const ir_graph *g, ir_ref r, const pass_box *b);
+/* exp, or pow of a constant above 1: +0 where the exponent is -inf. */
+bool pass_is_power(const ir_graph *g, const ir_node *n);
 
 #endif
