@@ -444,8 +444,9 @@ static void put_settings(const json_t *factors, base_buf *b) {
     }
     json_object_foreach((json_t *)(uintptr_t)factors, name, value) {
         const char *z = json_string_value(value);
-        if (fuses && z && strncmp(name, "pass_config.", 12) == 0 && strcmp(z, "true") != 0)
-            base_buf_printf(b, " %s=%s", name, z);
+        if (!fuses || !z || strncmp(name, "pass_config.", 12) != 0) continue;
+        const bool asked = strcmp(name, "pass_config.fuse_attn_quant") == 0;
+        if (strcmp(z, asked ? "false" : "true") != 0) base_buf_printf(b, " %s=%s", name, z);
     }
 }
 

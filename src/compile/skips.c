@@ -100,9 +100,11 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     switches s = {{false}};
     *out = (compile_skips){.n = 0};
     RP_TRY(config_each_switch("inductor_passes", cfg->inductor_passes, take_switch, &s, err));
-    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own - 1, &s, out, err));
+    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own - 2, &s, out, err));
     for (size_t i = 0; i < n_own; i++)
         if (own[i].on->set && !own[i].on->v) out->name[out->n++] = own[i].name;
+    if (!gpu && cfg->pass_fuse_attn_quant.set && cfg->pass_fuse_attn_quant.v)
+        out->name[out->n++] = "+fuse_attn_quant";
     /* Blocks of rows one behind the other would each fill a part of a GPU. */
     if (gpu) out->name[out->n++] = "attention";
     add_extra(&s, out);

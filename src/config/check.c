@@ -122,9 +122,19 @@ static rp_status check_autotune(const rp_compilation_config *cfg, rp_error *err)
                    cfg->inductor_compile_config);
 }
 
+static rp_status check_rounding(const rp_compilation_config *cfg, rp_error *err) {
+    if (!cfg->pass_fuse_attn_quant.v || strncmp(cfg->device, "cuda", 4) != 0) return RP_OK;
+    return rp_fail(
+        err, RP_UNSUPPORTED,
+        "pass_config.fuse_attn_quant=true is not supported on %s: blocks there share the "
+        "heads of a row out among them, and leave float32; leave it at null",
+        cfg->device);
+}
+
 rp_status config_check(rp_compilation_config *cfg, rp_error *err) {
     RP_TRY(check_pairs(cfg, err));
     RP_TRY(check_device(cfg, err));
+    RP_TRY(check_rounding(cfg, err));
     RP_TRY(check_autotune(cfg, err));
     RP_TRY(config_check_custom_ops(cfg, err));
     for (int i = 0; i < CONFIG_ID_COUNT_; i++) RP_TRY(check_machinery(cfg, i, err));

@@ -215,9 +215,23 @@ static rp_status default_splitting(rp_compilation_config *cfg, const rp_model_fa
     return st;
 }
 
+/* Attention is a piece of its own where it splits the graph, and what rounds its result is in the next one. */
+static rp_status join_attention(rp_compilation_config *cfg, rp_error *err) {
+    if (cfg->level != RP_LEVEL_PIECEWISE || !cfg->pass_fuse_attn_quant.v) return RP_OK;
+    if (cfg->splitting_ops.set)
+        return cfg->splitting_ops.n == 0
+                   ? RP_OK
+                   : config_note_add(cfg, "what is between splitting_ops is fused, no more", err,
+                                     "pass_config.fuse_attn_quant=true");
+    cfg->splitting_ops.set = true;
+    return config_note_add(cfg, "fuse_attn_quant wants attention in one piece with what follows",
+                           err, "splitting_ops=[]");
+}
+
 /* The list only means something where the graph is split. */
 static rp_status resolve_splitting(rp_compilation_config *cfg, const rp_model_facts *facts,
                                    rp_error *err) {
+    RP_TRY(join_attention(cfg, err));
     if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set)
         return facts->has_op ? drop_absent_ops(cfg, facts, err) : RP_OK;
     if (cfg->splitting_ops.n)
@@ -283,6 +297,7 @@ static void resolve_passes(rp_compilation_config *cfg) {
               !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
         if (!passes[i]->set) *passes[i] = (config_obool){true, on};
+    if (!cfg->pass_fuse_attn_quant.set) cfg->pass_fuse_attn_quant = (config_obool){true, false};
 }
 
 /* Where the stages of compiling go: $REPRISE_DEBUG_DUMP_PATH, else the field, else with REPRISE_DEBUG=1 a folder of this

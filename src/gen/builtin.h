@@ -15,7 +15,9 @@ typedef struct gen_attention_record {
     ir_dim_code table_width; /* B */
     uint32_t heads, kv_heads, head_dim, block_size;
     float scale;
-    rp_dtype kv; /* f16, bf16 or f32 */
+    rp_dtype kv;      /* f16, bf16 or f32 */
+    uint32_t rounded; /* not 0: out has packed rows (i16b32), and head_dim is a multiple of 32 */
+    uint32_t none;    /* 0 */
 } gen_attention_record;
 
 /* Name of the kernel for an instruction set ("@attention_avx2"); static. */

@@ -18,7 +18,7 @@ rp_status lower_operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
 }
 
 /* The plan stores a record's bytes, so there is no padding in it. */
-_Static_assert(sizeof(gen_attention_record) == 2 * sizeof(ir_dim_code) + 6 * 4, "no padding");
+_Static_assert(sizeof(gen_attention_record) == 2 * sizeof(ir_dim_code) + 8 * 4, "no padding");
 
 rp_status lower_add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
     void *copy = base_arena_alloc(L->arena, size);
@@ -48,14 +48,16 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
     return gen_attention_check(r, err);
 }
 
-static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
+/* result: r, or the rounding of it, which the same launch makes. */
+static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref result) {
     gen_attention_record rec;
     lower_ref args[8];
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
+    rec.rounded = ir_node_at(L->g, result)->op == IR_quantize;
     for (uint32_t i = 0; i < 7; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
     bool cuda = L->opt->target == GEN_CUDA; /* its kernel has the record as constants */
     if (!cuda) RP_TRY(lower_add_const(L, &rec, sizeof rec, &args[7]));
-    RP_TRY(lower_version(L, r, &args[6]));
+    RP_TRY(rec.rounded ? lower_memory(L, result, &args[6]) : lower_version(L, result, &args[6]));
     L->n_args = cuda ? 7 : 8;
     memcpy(L->args, args, L->n_args * sizeof *args);
     lower_launch *l = lower_add_launch(L);
@@ -147,5 +149,6 @@ rp_status lower_extern_group(lowerer *L, const pass_group *gr) {
     ir_kind kind = ir_op_table(n->op)->kind;
     if (kind == IR_KIND_SCAN || kind == IR_KIND_SCATTER) return lower_along_axis(L, r);
     if (ir_op_has_graphs(n->op)) return lower_graphs(L, n, r);
-    return n->op == IR_attention ? lower_attention(L, n, r) : lower_custom(L, n, r);
+    return n->op == IR_attention ? lower_attention(L, n, gr->nodes[gr->n_nodes - 1])
+                                 : lower_custom(L, n, r);
 }

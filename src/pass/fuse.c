@@ -428,6 +428,34 @@ static bool is_library_code(const ir_node *n) {
            kind == IR_KIND_SCATTER;
 }
 
+static bool is_only_reader(const fuser *u, ir_ref r, ir_ref of) {
+    for (uint32_t i = 0; i < ir_output_count(u->g); i++)
+        if (ir_output_at(u->g, i) == of) return false;
+    for (ir_ref x = of + 1; x < ir_graph_count(u->g); x++) {
+        const ir_node *n = ir_node_at(u->g, x);
+        for (uint32_t i = 0; i < n->n_in; i++)
+            if (n->in[i] == of && x != r) return false;
+    }
+    return true;
+}
+
+/* Rounding of nothing but what attention gives, head by head: the only op that this library code takes in, where it is asked for. */
+static bool rounds_attention(const fuser *u, ir_ref r) {
+    const ir_node *n = ir_node_at(u->g, r);
+    if (n->op != IR_quantize || n->dtype != RP_DTYPE_I16B32 ||
+        !pass_is_asked(u->opt, "fuse_attn_quant"))
+        return false;
+    const ir_node *a = ir_node_at(u->g, n->in[0]);
+    return a->op == IR_attention && ir_attr_int(a, IR_ATTR_HEAD_DIM, 1) % 32 == 0 &&
+           is_only_reader(u, r, n->in[0]);
+}
+
+static rp_status join_attention(fuser *u, ir_ref r) {
+    pass_count *c = pass_count_of(u->opt->counts, "fuse_attn_quant");
+    if (c) c->matches++;
+    return add_to_group(u, u->f->group_of[ir_node_at(u->g, r)->in[0]], r);
+}
+
 static rp_status place(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     bool joined = false;
@@ -436,7 +464,9 @@ static rp_status place(fuser *u, ir_ref r) {
     if (u->rows[r].n == 0 || u->rows[r].at[0] == IR_DIM_BAD)
         return rp_fail(u->err, RP_NOMEM, "sizes of %s", ir_op_table(n->op)->name);
     RP_TRY(pass_find_candidates(u, r));
-    if (is_library_code(n)) {
+    if (rounds_attention(u, r)) {
+        RP_TRY(join_attention(u, r));
+    } else if (is_library_code(n)) {
         RP_TRY(new_group(u, PASS_EXTERN, r));
     } else if (n->op == IR_matmul) {
         RP_TRY(place_matmul(u, r));

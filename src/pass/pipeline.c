@@ -35,6 +35,8 @@ static const pass_info passes[] = {
      "turn heads in the kernel of their norm", NULL, NULL},
     {"fuse_qk_norm_rope_kvcache", "fuse_qk_norm_rope_kvcache",
      "store heads to the KV cache in the kernel of their norm and rotary embedding", NULL, NULL},
+    {"fuse_attn_quant", "fuse_attn_quant",
+     "round what attention gives in its kernel, where that is asked for", NULL, NULL},
 };
 #define N_PASSES (sizeof passes / sizeof *passes)
 
@@ -44,6 +46,7 @@ const pass_info *pass_table(uint32_t *n) {
 }
 
 static const pass_info *find(const char *name) {
+    if (*name == '+') name++;
     for (size_t i = 0; i < N_PASSES; i++)
         if (strcmp(passes[i].name, name) == 0 ||
             (passes[i].config && strcmp(passes[i].config, name) == 0))
@@ -54,8 +57,15 @@ static const pass_info *find(const char *name) {
 bool pass_is_skipped(const pass_options *opt, const char *name) {
     const pass_info *p = find(name);
     for (uint32_t i = 0; opt && p && i < opt->n_skip; i++)
-        if (find(opt->skip[i]) == p) return true;
+        if (opt->skip[i][0] != '+' && find(opt->skip[i]) == p) return true;
     return false;
+}
+
+bool pass_is_asked(const pass_options *opt, const char *name) {
+    bool asked = false;
+    for (uint32_t i = 0; opt && i < opt->n_skip; i++)
+        asked = asked || (opt->skip[i][0] == '+' && strcmp(opt->skip[i] + 1, name) == 0);
+    return asked && !pass_is_skipped(opt, name);
 }
 
 static rp_status unknown_pass(const char *name, rp_error *err) {

@@ -44,8 +44,8 @@ typedef struct pass_counts {
 pass_count *pass_count_of(pass_counts *c, const char *name);
 
 typedef struct pass_options {
-    const char *const
-        *skip; /* passes and fusions to leave out, by name or by the name of their field */
+    const char *const *
+        skip; /* passes and fusions to leave out, by name or by the name of their field; "+NAME" asks for one that is left out otherwise */
     uint32_t n_skip;
     const char *dump_dir;    /* where each stage's text goes, or NULL */
     const char *dump_prefix; /* of the names of those files, or NULL */
@@ -64,6 +64,8 @@ typedef struct pass_options {
 
 /* Whether opt (may be NULL) leaves out the pass or fusion of that name. */
 bool pass_is_skipped(const pass_options *opt, const char *name);
+/* Whether opt (may be NULL) asks for the fusion of that name, and does not leave it out. */
+bool pass_is_asked(const pass_options *opt, const char *name);
 /* RP_CONFIG names the first name that is no pass, and the nearest that is. */
 rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) RP_MUST_USE;
 /* The same for names of passes to leave out: inplace must run. */

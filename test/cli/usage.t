@@ -151,7 +151,7 @@ $ reprise opt graph.ir --passes dec
 ! reprise: no pass dec; nearest: dce
 ? 2
 $ reprise opt graph.ir --passes canonicalize
-! reprise: no pass canonicalize; there are fold, gather, simplify, cse, dce, attention, inplace, fuse_norm_quant, fuse_act_quant, fuse_rope_kvcache, enable_qk_norm_rope_fusion, fuse_qk_norm_rope_kvcache
+! reprise: no pass canonicalize; there are fold, gather, simplify, cse, dce, attention, inplace, fuse_norm_quant, fuse_act_quant, fuse_rope_kvcache, enable_qk_norm_rope_fusion, fuse_qk_norm_rope_kvcache, fuse_attn_quant
 ? 2
 $ reprise opt graph.ir --passes dce,,dce
 ! reprise: empty name in the list of passes 'dce,,dce'; write a,b,c

@@ -244,6 +244,7 @@ static const struct effect {
     {CONFIG_ID_pass_fuse_rope_kvcache, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_enable_qk_norm_rope_fusion, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_fuse_qk_norm_rope_kvcache, "false", "src/compile/skips.c"},
+    {CONFIG_ID_pass_fuse_attn_quant, "true", "src/compile/skips.c"},
     {CONFIG_ID_use_cudagraph, "false", NULL},
     {CONFIG_ID_cudagraph_mode, "FULL", NULL},
     {CONFIG_ID_cudagraph_capture_sizes, "3", NULL},

@@ -158,6 +158,7 @@ static const char *const effects[][2] = {{"backend", "eager"},
                                          {"pass_config.fuse_norm_quant", "false"},
                                          {"pass_config.fuse_act_quant", "false"},
                                          {"pass_config.fuse_rope_kvcache", "false"},
+                                         {"pass_config.fuse_attn_quant", "true"},
                                          {"numerics", "exact"},
                                          {"max_num_seqs", "3"},
                                          {"max_num_batched_tokens", "16"}};

@@ -117,7 +117,8 @@ static void names_are_checked(void **state) {
                                         "fuse_act_quant",
                                         "fuse_rope_kvcache",
                                         "enable_qk_norm_rope_fusion",
-                                        "fuse_qk_norm_rope_kvcache"};
+                                        "fuse_qk_norm_rope_kvcache",
+                                        "fuse_attn_quant"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         rp_error err = {0};
         rp_status st = add((rp_pass_desc){.name = taken[i], .uuid = "1", .run = code}, &err);
