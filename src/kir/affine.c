@@ -52,6 +52,17 @@ void kir_affine_add(const kir_func *f, kir_ref r, int64_t k, kir_affine *a) {
     add_level(f, r, k, MAX_LEVELS, a);
 }
 
+/* Whether div is y / d; where y is x / c itself, that was built as x / (c*d). */
+static bool is_quotient(const kir_func *f, const kir_inst *div, kir_ref y, int64_t d) {
+    const kir_inst *in = &f->insts[y];
+    int64_t by, c, both;
+
+    if (div->op != KIR_IDIV || !kir_const_value(f, div->in[1], &by)) return false;
+    if (div->in[0] == y) return by == d;
+    return in->op == KIR_IDIV && in->in[0] == div->in[0] && kir_const_value(f, in->in[1], &c) &&
+           !__builtin_mul_overflow(c, d, &both) && both == by;
+}
+
 /* One pair (x/d with factor d*k, x%d with factor k); whether one was found. */
 static bool rejoin_pair(const kir_func *f, kir_affine *a) {
     for (uint32_t i = 0; i < a->n; i++) {
@@ -62,10 +73,7 @@ static bool rejoin_pair(const kir_func *f, kir_affine *a) {
         for (uint32_t j = 0; j < a->n; j++) {
             const kir_inst *div = &f->insts[a->term[j].ref];
             kir_ref x = mod->in[0];
-            if (div->op != KIR_IDIV || a->term[j].k != kd || div->in[0] != x ||
-                div->in[1] != mod->in[1]) {
-                continue;
-            }
+            if (a->term[j].k != kd || !is_quotient(f, div, x, d)) continue;
             add_term(a, a->term[j].ref, -kd); /* moves the last term into its place */
             for (uint32_t m = 0; m < a->n; m++) {
                 if (&f->insts[a->term[m].ref] == mod) {

@@ -238,6 +238,26 @@ static void quotients_and_rests_are_joined_where_they_fit(void **state) {
         }
 }
 
+/* A position taken apart dim by dim is itself again, times what the rest has; of dims that are not those it was taken apart by
+ * it is not. */
+static void positions_taken_apart_are_joined_again(void **state) {
+    static const int64_t dims[][3] = {{12, 64, 64}, {4, 8, 100}, {7, 5, 3}, {1, 6, 2}, {6, 1, 2}};
+    (void)state;
+    for (size_t n = 0; n < sizeof dims / sizeof *dims; n++) {
+        const int64_t *d = dims[n], rows = d[0] * d[1];
+        for (int64_t wrong = 0; wrong < 3; wrong++) {
+            kir_ref i;
+            kir_func *f = kernel(3 * rows, &i);
+            kir_ref minor = rem_(f, i, d[1]), up = quo(f, i, d[1]);
+            kir_ref middle = rem_(f, up, d[0]), major = quo(f, up, d[0] + (wrong == 2));
+            kir_ref at = add(f, mul(f, major, c(f, d[0] + (wrong == 1))), middle);
+            at = mul(f, add(f, mul(f, at, c(f, d[1])), minor), c(f, d[2]));
+            assert_true((at == mul(f, i, c(f, d[2]))) == !wrong);
+            kir_free(f);
+        }
+    }
+}
+
 static void dims_are_imported_in_order(void **state) {
     base_arena *arena = base_arena_new();
     ir_dims *dims = ir_dims_new(arena);
@@ -466,6 +486,7 @@ int main(void) {
         cmocka_unit_test(a_loop_of_one_is_zero),
         cmocka_unit_test(folding_keeps_every_value),
         cmocka_unit_test(quotients_and_rests_are_joined_where_they_fit),
+        cmocka_unit_test(positions_taken_apart_are_joined_again),
         cmocka_unit_test(dims_are_imported_in_order),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(unclosed_blocks_do_not_verify),
