@@ -45,8 +45,8 @@ void compile_tuner_done(compile_tuner *t); /* what it found; NULL is fine */
 /* Adds what a tuner's choices hang on to the key of what is made by them; nothing where cfg asks for none. */
 rp_status compile_tuner_key(const rp_compilation_config *cfg, hal_device *d, cache_key *k,
                             rp_error *err) RP_MUST_USE;
-/* Whether products may run in kernels of the library: built_in_products, but not where a tuner chooses, which those give
- * no choice. */
+/* Whether products and common functions may run in kernels of the library: built_in_products, but not where a tuner chooses, which
+ * those give no choice. */
 rp_status compile_built_in(const rp_compilation_config *cfg, bool *out, rp_error *err) RP_MUST_USE;
 /* What was found of a piece before: false where nothing was looked for. Keep takes `of` over, on failure too. */
 bool compile_tuner_find(const compile_tuner *t, base_hash128 piece, const lower_choice **of,

@@ -7,6 +7,7 @@
 #include "gen/attention_tile.h"
 #include "gen/axis.h"
 #include "gen/product.h"
+#include "gen/ready.h"
 
 #define MAX_HEAD_DIM 1024
 #define MAX_GROUP 256
@@ -58,7 +59,7 @@ gen_host_fn gen_builtin_find(const char *name) {
         if (strcmp(attention[i].name, name) == 0) return attention[i].fn;
         if (strcmp(product[i].name, name) == 0) return product[i].fn;
     }
-    return NULL;
+    return gen_ready_function(name);
 }
 
 rp_status gen_attention_check(const gen_attention_record *r, rp_error *err) {

@@ -147,6 +147,9 @@ rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uin
 rp_status lower_render_element(lowerer *L, uint32_t *n_asked);
 /* Enters the kernel whose text began at `begin` of the source. */
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
+/* ready.c: *symbol is the kernel of the library that does what the text behind `begin` does, which is taken away then; NULL where
+ * there is none. Its record is one argument more. */
+rp_status lower_ready(lowerer *L, const char *name, size_t begin, const char **symbol);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);
 /* How the kernel that was rendered is launched; its first alternative is there. */

@@ -26,22 +26,24 @@ typedef struct cut {
 static rp_status finish(lowerer *L, char *name, const cut *c) {
     if (L->err && L->err->code != RP_OK) return L->err->code;
     size_t begin = L->source.len;
+    const char *ready;
     int64_t items;
     RP_TRY(lower_render(L));
     if (c->width && L->may && L->opt->target != GEN_CUDA) L->may |= LOWER_MAY(TILE);
-    lower_kernel *k = lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
-    k->work = kir_item_cost(K, NULL);
+    RP_TRY(lower_ready(L, name, begin, &ready));
+    lower_kernel *k = ready ? NULL : lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+    if (k) k->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);
     ir_dims *dims = L->out->dims;
     l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = ready ? ready : name};
     l->n_alts = 1;
     l->rows = l->items = ir_dim_import(dims, ir_graph_dims(L->g), c->rows);
     if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);
     if (c->staged) l->items = ir_dim_floordiv(dims, l->items, KIR_STAGED_ROWS);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", name);
     /* What is best of so many items says nothing of others. */
-    if (!ir_dim_is_const(dims, l->items, &items)) k->may &= ~LOWER_MAY(GRAIN);
+    if (k && !ir_dim_is_const(dims, l->items, &items)) k->may &= ~LOWER_MAY(GRAIN);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
 }

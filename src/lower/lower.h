@@ -171,8 +171,9 @@ typedef struct lower_options {
     gen_target target; /* what the source is written in */
     bool
         exact; /* GEN_CUDA: products add as the host does, whatever the number of rows (docs/ir.md) */
-    bool built_in; /* products that are only stored are launches of library code (stored.c) */
-    bool packed;   /* parameters of products are packed beforehand, none is read in place */
+    /* Products that are only stored, and common functions, are launches of library code (stored.c, ready.c). */
+    bool built_in;
+    bool packed; /* parameters of products are packed beforehand, none is read in place */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     bool sites;                 /* for a text that is read: lower_source_print names call sites */
     /* (optional) Receive the same kernels: as kernel IR, as CUDA C, and as schedules of `scheduled` (NULL: of the target). */

@@ -354,16 +354,18 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     gen_product_record record;
     if (!quant && lower_stored_record(L, gr, &f, &record))
         return lower_stored_group(L, gr, &f, name, &record, operand);
-    size_t begin = L->source.len;
+    const size_t begin = L->source.len;
+    const char *ready;
     memcpy(L->args, operand, sizeof operand);
     L->n_args = 2;
     RP_TRY(epilogues(L, gr, name));
     lower_launch *l = lower_add_launch(L);
     RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
     L->may = 0; /* an epilogue's loops are the template's */
-    add_kernel(L, gr, name, begin, quant ? NULL : &f);
+    RP_TRY(lower_ready(L, name, begin, &ready));
+    if (!ready) add_kernel(L, gr, name, begin, quant ? NULL : &f);
     l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = ready ? ready : name, .scratch = scratch};
     l->n_alts = 1;
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
     l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);

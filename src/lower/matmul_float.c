@@ -134,7 +134,7 @@ static void descriptor(lowerer *L, const lower_float_group *f, const pass_weight
     base_buf *b = &L->source;
     base_buf_puts(b, "    const rp_mmf p = {\n");
     field(L, "rows", f->p.rows);
-    base_buf_printf(b, "        .block = %" PRId64 ",\n", f->p.block);
+    base_buf_printf(b, "        .block = %" PRId64 "LL,\n", f->p.block);
     field(L, "k", f->p.k);
     field(L, "columns", f->p.columns);
     field(L, "items", items);
