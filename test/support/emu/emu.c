@@ -28,7 +28,10 @@
 enum {
     MOST_THREADS = 1024,
     STACK = 64 << 10,
+    APART = 5 * 64, /* else the tops of all stacks are in one set of the processor's caches */
     PAGE = 4096,
+    HUGE = 2 << 20,
+    MOST_HUGE = 128 << 20, /* of what is larger most is never touched */
     MEMORY_MB = 16384,
     MOST_SHARED = 227 << 10,
     OWN_SHARED = 16,
@@ -97,13 +100,26 @@ static void area_add(char *at, size_t size, bool host) {
     allow(&areas[n_areas - 1], PROT_NONE);
 }
 
+/* Addresses without memory. In huge pages where there are such: access to them changes some hundred times faster. */
+static char *addresses(size_t size, int access) {
+    const bool huge = size >= HUGE && size <= MOST_HUGE;
+    const size_t more = huge ? HUGE : 0;
+    char *p = mmap(NULL, size + more, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if (!huge) return p;
+    const size_t ahead = -(uintptr_t)p % HUGE;
+    if (ahead) (void)munmap(p, ahead);
+    (void)munmap(p + ahead + size, HUGE - ahead);
+    (void)madvise(p + ahead, size, MADV_HUGEPAGE);
+    return p + ahead;
+}
+
 static int area_new(size_t size, bool host, void **out) {
     size_t whole = (size + PAGE - 1) / PAGE * PAGE;
     if (!size) return INVALID;
     if (taken + whole > memory_size()) return OUT_OF_MEMORY;
-    char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    if (p == MAP_FAILED) return OUT_OF_MEMORY;
+    char *p = addresses(whole, PROT_READ | PROT_WRITE);
+    if (!p) return OUT_OF_MEMORY;
     area_add(p, whole, host);
     taken += whole;
     *out = p;
@@ -201,6 +217,7 @@ static unsigned now;
 static unsigned long long slots[MOST_THREADS / 32][2][32];
 static void *kernel_fn;
 static const char *kernel_name;
+static int kernel_n;
 static bool early; /* a first block, whose threads have not all come to their wait */
 static uint64_t n_launches;
 /* Of the last kernel that let the next one start when it had waited itself: whoever starts behind it finds what those in front of it wrote. */
@@ -322,13 +339,18 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
 /* Every parameter has 8 bytes, and more of them than a function takes do no harm. */
 static void fiber_main(void) {
     void (*fn)() = (void (*)())(uintptr_t)kernel_fn;
-    fn(P8(0), P8(8), P8(16), P8(24), P8(32), P8(40), P8(48), P8(56));
+    if (kernel_n <= 8)
+        fn(P8(0));
+    else if (kernel_n <= 24)
+        fn(P8(0), P8(8), P8(16));
+    else
+        fn(P8(0), P8(8), P8(16), P8(24), P8(32), P8(40), P8(48), P8(56));
     give_way(DONE);
     emu_die("a finished thread goes on");
 }
 
 static void start_fiber(unsigned t) {
-    void **sp = (void **)(void *)(stacks + (size_t)(t + 1) * STACK);
+    void **sp = (void **)(void *)(stacks + (size_t)(t + 1) * (STACK + APART));
     *--sp = NULL; /* where fiber_main would return to; also aligns */
     *--sp = (void *)(uintptr_t)fiber_main;
     for (int i = 0; i < 6; i++) *--sp = NULL;
@@ -351,9 +373,10 @@ static bool release(unsigned first, unsigned end, waiting at) {
     return true;
 }
 
-static bool run_all(unsigned n) {
+/* Whether there was one that could run. */
+static bool run_some(unsigned first, unsigned end) {
     bool any = false;
-    for (unsigned t = 0; t < n; t++) {
+    for (unsigned t = first; t < end; t++) {
         if (fibers[t].at != RUNS) continue;
         now = t;
         state.thread = (emu_dim){t, 0, 0};
@@ -363,23 +386,38 @@ static bool run_all(unsigned n) {
     return any;
 }
 
+/* Each warp as far as it comes without others: so many stacks fit into the first cache. */
+static bool run_warps(unsigned n, bool *moved) {
+    bool any = false;
+    for (unsigned w = 0; w < n; w += 32) {
+        const unsigned end = w + 32 < n ? w + 32 : n;
+        bool goes = true;
+        while (goes) {
+            any |= run_some(w, end);
+            goes = release(w, end, AT_WARP);
+            *moved |= goes;
+        }
+    }
+    return any;
+}
+
 static void run_block(unsigned n, const char *name) {
     unsigned idle = 0;
+    bool moved = false;
     for (unsigned t = 0; t < n; t++) start_fiber(t);
-    while (run_all(n)) {
-        bool moved = false, left = false, polls = false;
+    for (; run_warps(n, &moved); moved = false) {
+        bool left = false, polls = false;
         for (unsigned t = 0; t < n; t++) {
             left |= fibers[t].at != DONE;
             polls |= fibers[t].at == RUNS;
         }
-        for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32 < n ? w + 32 : n, AT_WARP);
-        if (!moved) moved = release(0, n, AT_BLOCK);
-        if (!moved && release(0, n, AT_WAIT)) {
-            moved = true;
+        bool goes = release(0, n, AT_BLOCK);
+        if (!goes && release(0, n, AT_WAIT)) {
+            goes = true;
             early = false;
         }
-        idle = moved ? 0 : idle + 1;
-        if (left && !moved && (!polls || idle > MOST_IDLE))
+        idle = moved || goes ? 0 : idle + 1;
+        if (left && !goes && (!polls || idle > MOST_IDLE))
             emu_die("%s: a barrier that not all threads reach", name);
     }
 }
@@ -413,7 +451,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     if (threads == 0 || threads > MOST_THREADS || grid == 0 || shared > MOST_SHARED) return INVALID;
     (void)pthread_mutex_lock(&lock);
     if (!stacks)
-        stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+        stacks = mmap(NULL, (size_t)MOST_THREADS * (STACK + APART), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     memory = shared_memory(shared);
     (void)sigaction(SIGSEGV, &fault, &before);
@@ -422,6 +460,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     late = true;
     kernel_fn = f->fn;
     kernel_name = f->name;
+    kernel_n = f->n;
     memset(kernel_arg, 0, sizeof kernel_arg);
     memcpy(kernel_arg, arg, (size_t)f->n * sizeof *arg);
     state.sync = do_sync;
@@ -553,10 +592,8 @@ CU(emu_address_reserve, "cuMemAddressReserve", uint64_t *out, size_t size, size_
    uint64_t at, unsigned long long flags) {
     (void)alignment, (void)at, (void)flags;
     int code = reserved(size);
-    void *p = code
-                  ? MAP_FAILED
-                  : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (code == 0 && p == MAP_FAILED) code = OUT_OF_MEMORY;
+    void *p = code ? NULL : addresses(size, PROT_NONE);
+    if (code == 0 && !p) code = OUT_OF_MEMORY;
     if (code == 0) *out = (uint64_t)(uintptr_t)p;
     return emu_count(EMU_ADDRESSES, 1, code);
 }
@@ -789,10 +826,12 @@ static void put_counts(FILE *f, const char *text) {
 
 static int run_compiler(const char *dir) {
     char command[1024];
-    /* Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
+    /* Functions of C are found in the process: to open a library of C++ takes the linker longer than all else that it does.
+     * Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
     (void)snprintf(command, sizeof command,
-                   "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC "
-                   "-fvisibility=hidden -x c++ %s/k.cu -o %s/k.so >%s/log 2>&1",
+                   "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC -pipe "
+                   "-nostdlib -fvisibility=hidden -x c++ %s/k.cu -x none -lgcc -o %s/k.so "
+                   ">%s/log 2>&1",
                    dir, dir, dir);
     int code = system(command);
     return WIFEXITED(code) ? WEXITSTATUS(code) : 1;

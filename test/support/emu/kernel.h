@@ -46,7 +46,7 @@ extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
 }
 
 /* asm volatile("griddepcontrol.wait;" ::: "memory") and its like, without operands. */
-static inline void emu_asm(const char *text) {
+__attribute__((always_inline)) static inline void emu_asm(const char *text) {
     if (__builtin_strstr(text, "griddepcontrol.wait")) emu->wait();
     if (__builtin_strstr(text, "griddepcontrol.launch_dependents")) emu->launch();
 }
