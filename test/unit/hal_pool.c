@@ -154,15 +154,31 @@ static void faults_belong_to_the_thread_that_makes_them(void **state) {
     assert_true(blocked[3]);
 }
 
+static int spins(void **state) {
+    (void)state;
+    cpu_pool_crowded = false;
+    return 0;
+}
+static int gives_way(void **state) {
+    (void)state;
+    cpu_pool_crowded = true;
+    return 0;
+}
+
+#define BOTH_WAYS(test)                                                           \
+    cmocka_unit_test_setup(test, spins), {                                        \
+        .name = #test "_in_a_crowd", .test_func = (test), .setup_func = gives_way \
+    }
+
 int main(void) {
     size_t live = base_live();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(barriers_hold_for_any_count),
-        cmocka_unit_test(every_thread_runs_once_a_run),
-        cmocka_unit_test(an_idle_pool_sleeps),
+        BOTH_WAYS(barriers_hold_for_any_count),
+        BOTH_WAYS(every_thread_runs_once_a_run),
+        BOTH_WAYS(an_idle_pool_sleeps),
         cmocka_unit_test(signals_stay_with_the_caller),
         cmocka_unit_test(faults_belong_to_the_thread_that_makes_them),
-        cmocka_unit_test(the_caller_may_change),
+        BOTH_WAYS(the_caller_may_change),
     };
     int failed = cmocka_run_group_tests_name("hal_pool", tests, NULL, NULL);
     return failed ? failed : base_live() != live;

@@ -24,6 +24,8 @@ static const cpu_patience job_patience = {80 * 1000, 0}, job_patience_crowded = 
 static const cpu_patience meet_patience = {100 * 1000, 1000 * 1000},
                           meet_patience_crowded = {2 * 1000, 200 * 1000};
 
+bool cpu_pool_crowded = false;
+
 typedef struct worker {
     cpu_cell done;              /* jobs finished */
     cpu_cell round[MAX_ROUNDS]; /* barrier: written by one other thread each */
@@ -119,7 +121,7 @@ rp_status cpu_pool_new(uint32_t n_threads, cpu_pool **out, rp_error *err) {
     rp_status st = RP_OK;
     cpu_pool *p = base_alloc_aligned(sizeof *p, 64);
     if (!p) return rp_fail(err, RP_NOMEM, "no memory for the cpu pool");
-    bool crowded = n_threads > cpu_cores_granted();
+    bool crowded = cpu_pool_crowded || n_threads > cpu_cores_granted();
     p->n = n_threads;
     p->between = crowded ? &job_patience_crowded : &job_patience;
     p->within = crowded ? &meet_patience_crowded : &meet_patience;

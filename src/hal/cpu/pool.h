@@ -5,6 +5,7 @@
 #ifndef HAL_CPU_POOL_H
 #define HAL_CPU_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -14,6 +15,10 @@ typedef void (*cpu_pool_fn)(void *user, uint32_t thread);
 
 /* Cores that this process may use: affinity mask and cgroup quota; >= 1. */
 uint32_t cpu_cores_granted(void);
+
+/* For tests, of which several run side by side: whether pools that are made from now on wait as where there are more threads than
+ * cores. */
+extern bool cpu_pool_crowded;
 
 /* Starts n_threads - 1 threads (n_threads >= 1). RP_DEVICE when the system refuses one. */
 rp_status cpu_pool_new(uint32_t n_threads, cpu_pool **out, rp_error *err) RP_MUST_USE;
