@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "support/check.h"
+#include "support/hasty.h"
 #include "support/op_grid.h"
 #include "support/trees.h"
 
@@ -18,8 +19,10 @@ bool gpu_graphs_open(gpu_graphs_mode mode, gpu_graphs *out) {
     if (out->device) out->device->ops->info(out->device, &info);
     if (compile_nvrtc_find(info.arch, &out->nvrtc, NULL) == RP_OK &&
         tree_make(out->folder, sizeof out->folder) == 0 &&
-        cache_store_open(out->folder, &out->store, NULL) == RP_OK)
+        cache_store_open(out->folder, &out->store, NULL) == RP_OK) {
+        if (!out->device) hasty_nvrtc(&out->nvrtc.api);
         return true;
+    }
     gpu_graphs_close(out);
     return false;
 }
