@@ -44,7 +44,7 @@ outside() {
     } 2>/dev/null | LC_ALL=C sort -u
 }
 
-# one NAME LIMIT COMMAND...: runs it in its own folders, keeps output, exit code and seconds.
+# one NAME LIMIT COMMAND...: runs it in its own folders, keeps output, exit code, seconds and those of processors, user's and system's.
 one() {
     local name=$1 limit=$2 start=$SECONDS
     shift 2
@@ -54,7 +54,9 @@ one() {
     mkdir -p "$REPRISE_TEST_TMP" "$(dirname "$log/$name")"
     timeout -k 5 "$limit" "$@" >"$log/$name.out" 2>&1 </dev/null
     echo "exit $? $limit" >>"$log/$name.out"
-    echo "$name $((SECONDS - start))" >>"$log/times"
+    local spent=$((SECONDS - start))
+    times >"$TMPDIR/times"
+    echo "$name $spent $(tail -n 1 "$TMPDIR/times")" >>"$log/times"
     rm -rf "$REPRISE_TEST_TMP" "$TMPDIR"
 }
 export -f one
