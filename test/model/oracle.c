@@ -114,10 +114,11 @@ static void readme_says(const char *words) {
     if (!strstr(readme(), words)) fail_msg("README.md does not say: %s", words);
 }
 
-static void check_default(uint32_t step) {
+static void default_prefill_agrees(void **state) {
     char words[160];
-    tally t = score_all((const char *[]){NULL}, step);
-    printf("default numerics, step %u: top-1 %u of %u\n", step, t.same, t.steps);
+    (void)state;
+    tally t = score_all((const char *[]){NULL}, 480);
+    printf("default numerics, by prefill: top-1 %u of %u\n", t.same, t.steps);
     assert_int_equal(t.steps, STEPS);
     assert_int_equal(t.same, STEPS);
     (void)snprintf(words, sizeof words,
@@ -127,14 +128,15 @@ static void check_default(uint32_t step) {
     readme_says(words);
 }
 
+/* That a score is the same token by token: of one case, for chunks_are_bit_equal looks at what decode chooses in all. */
 static void default_decode_agrees(void **state) {
+    tally t = {0};
     (void)state;
-    check_default(1);
-}
-
-static void default_prefill_agrees(void **state) {
-    (void)state;
-    check_default(480);
+    rp_engine *e = engine_must(model(), (const char *[]){NULL});
+    score_case(e, json_array_get(cases, 0), 1, &t);
+    rp_engine_close(e);
+    assert_true(t.steps > 0);
+    assert_int_equal(t.same, t.steps);
 }
 
 static void exact_is_within_bounds(void **state) {
@@ -151,8 +153,17 @@ static void exact_is_within_bounds(void **state) {
     readme_says(words);
 }
 
-/* Hashes of the logits after every position of a sequence that is taken in chunks of `step`; free with free. */
-static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint32_t step) {
+static int32_t largest(const float *logits, size_t n) {
+    size_t at = 0;
+    for (size_t i = 1; i < n; i++)
+        if (logits[i] > logits[at]) at = i;
+    return (int32_t)at;
+}
+
+/* Hashes of the logits after every position of a sequence that is taken in chunks of `step`, and the token that is chosen there;
+ * free both with free. */
+static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint32_t step,
+                             int32_t **chosen) {
     size_t vocab = model_source_hparams(e->source)->n_vocab;
     const engine_sched_options so = {.max_num_seqs = 1,
                                      .max_num_batched_tokens = step,
@@ -168,6 +179,7 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
     engine_sched *scheduler = NULL;
     engine_request *r = NULL;
     base_hash128 *rows = calloc(n + 1u, sizeof *rows);
+    *chosen = calloc(n + 1u, sizeof **chosen);
     uint32_t seen = 0, most = engine_runner_rows_at_once(e->runner);
     CHECK_OK(engine_sched_new(&so, e->kv, &scheduler, &err), &err);
     CHECK_OK(engine_request_new(&ro, &r, &err), &err);
@@ -182,6 +194,7 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
         CHECK_OK(engine_run_batch(e, b, &logits, &err), &err);
         for (uint32_t i = 0; i < b->num_logits; i++) {
             if (i && i % most == 0) CHECK_OK(engine_runner_rows(e->runner, i, &logits, &err), &err);
+            (*chosen)[seen] = largest(logits + i % most * vocab, vocab);
             rows[seen++] = base_hash(logits + i % most * vocab, vocab * sizeof *logits);
         }
         engine_sched_commit(scheduler, &token);
@@ -192,10 +205,20 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
     return rows;
 }
 
-/* Logits must not know how the tokens were cut into forwards: all of them, after every position of every case. */
+/* In how many steps of a case the token is that of the reference; chosen: from the last of its prompt on. */
+static uint32_t as_reference(json_t *one, const int32_t *chosen) {
+    json_t *top5 = json_object_get(one, "top5");
+    uint32_t same = 0;
+    for (size_t i = 0; i < json_array_size(top5); i++)
+        same += chosen[i] == id_of(json_array_get(top5, i), 0);
+    return same;
+}
+
+/* Logits must not know how the tokens were cut into forwards: all of them, after every position of every case. What one token at a
+ * time chooses is the reference's. */
 static void chunks_are_bit_equal(void **state) {
     static const uint32_t steps[] = {480, 1, 7, 16};
-    uint32_t n_rows = 0;
+    uint32_t n_rows = 0, same = 0;
     (void)state;
     rp_engine *e = engine_must(model(), (const char *[]){NULL});
     for (size_t c = 0; c < json_array_size(cases); c++) {
@@ -205,13 +228,17 @@ static void chunks_are_bit_equal(void **state) {
                 *greedy = ids_of(json_object_get(one, "greedy_ids"), &ng);
         ids = realloc(ids, (np + ng) * sizeof *ids);
         memcpy(ids + np, greedy, ng * sizeof *ids);
-        base_hash128 *want = rows_of(e, ids, np + ng, steps[0]);
+        int32_t *chosen;
+        base_hash128 *want = rows_of(e, ids, np + ng, steps[0], &chosen);
+        free(chosen);
         for (size_t s = 1; s < sizeof steps / sizeof *steps; s++) {
-            base_hash128 *got = rows_of(e, ids, np + ng, steps[s]);
+            base_hash128 *got = rows_of(e, ids, np + ng, steps[s], &chosen);
             for (uint32_t i = 0; i < np + ng; i++)
                 if (memcmp(&got[i], &want[i], sizeof *got) != 0)
                     fail_msg("case %zu: other logits after token %u of %u in steps of %u", c, i,
                              np + ng, steps[s]);
+            if (steps[s] == 1) same += as_reference(one, chosen + np - 1);
+            free(chosen);
             free(got);
         }
         n_rows += np + ng;
@@ -219,7 +246,9 @@ static void chunks_are_bit_equal(void **state) {
         free(ids);
         free(greedy);
     }
-    printf("%u rows of logits, %zu ways\n", n_rows, sizeof steps / sizeof *steps);
+    printf("%u rows of logits, %zu ways; by decode: top-1 %u of %u\n", n_rows,
+           sizeof steps / sizeof *steps, same, STEPS);
+    assert_int_equal(same, STEPS);
     assert_true(n_rows > 1500);
     rp_engine_close(e);
 }
