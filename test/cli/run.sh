@@ -19,14 +19,14 @@ cp "$here"/*.ir "$here"/*.txt . 2>/dev/null
 reprise() { "$REPRISE" "$@"; }
 # events: checks that every line is a JSON object with "event" and prints the events, equal neighbours counted.
 events() {
-    python3 -c '
+    python3 -S -c '
 import json, sys, itertools
 names = [json.loads(line)["event"] for line in sys.stdin]
 for name, run in itertools.groupby(names): print(name, len(list(run)))'
 }
 # field NAME...: those fields of the last event, dots for nested ones.
 field() {
-    python3 -c '
+    python3 -S -c '
 import json, sys
 last = json.loads(sys.stdin.read().splitlines()[-1])
 for path in sys.argv[1:]:
@@ -36,7 +36,7 @@ for path in sys.argv[1:]:
 }
 # keys KIND N: those of the first N objects of that kind in the cache folder own.
 keys() {
-    reprise cache ls --cache-dir own --json | python3 -c '
+    reprise cache ls --cache-dir own --json | python3 -S -c '
 import json, sys
 keys = [o["key"] for o in map(json.loads, sys.stdin) if o.get("kind") == sys.argv[1]]
 print(*keys[:int(sys.argv[2])])' "$@"
@@ -44,7 +44,7 @@ print(*keys[:int(sys.argv[2])])' "$@"
 # failing ARGS...: the exit code of reprise ARGS, where the only error event is the line of standard error.
 failing() {
     reprise "$@" >events.out 2>events.err </dev/null
-    python3 -c '
+    python3 -S -c '
 import json, sys
 lines = [json.loads(line) for line in open("events.out")]
 errors = [o for o in lines if o["event"] == "error"]
@@ -119,7 +119,7 @@ graph @page(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {
 }
 IR
 reprise explain "$named" --html graph.html --quiet && reprise explain synthetic:tiny --times 2 --html model.html --quiet
-bad=$(python3 -c '
+bad=$(python3 -S -c '
 import re, xml.dom.minidom
 for name, least in ("graph.html", 2), ("model.html", 12):
     text = open(name).read()
@@ -137,7 +137,7 @@ else
     show() { HOME=$tmp timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" "$@" 2>browser.err; }
     show --dump-dom "file://$PWD/model.html" >dom.html
     show --window-size=1200,2400 --screenshot="$PWD/model.png" "file://$PWD/model.html" >/dev/null
-    bad=$(python3 -c '
+    bad=$(python3 -S -c '
 import struct, zlib
 dom = open("dom.html").read()
 for want in "red_fused_", "Which graph serves which batch", "<rect", "</main>":
@@ -170,7 +170,7 @@ done
 
 # The summary holds at least what it promises.
 reprise run synthetic:tiny hi --max-tokens 3 --json >summary
-missing=$(python3 -c '
+missing=$(python3 -S -c '
 import json
 o = json.loads(open("summary").read().splitlines()[-1])
 want = """model device config level cudagraph_mode threads prompt_ids output_ids text finish_reason load_ms trace_ms
@@ -183,7 +183,7 @@ if not 0 < sum(parts) <= o["load_ms"] or bool(o["pack_ms"]) == bool(o["weights_m
 
 # A score is the log softmax of the logits beside it, at the token's own place; the perplexity is of the continuation alone.
 reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,50,6,287,104 --top-logits 288 --json >scores
-bad=$(python3 -c '
+bad=$(python3 -S -c '
 import json, math
 lines = [json.loads(line) for line in open("scores")]
 rows, last = lines[:-1], lines[-1]
@@ -201,7 +201,7 @@ print(*[k for k, good in checks.items() if not good])')
 
 # Rates are what counts and times of the same summary give, and those fit the tokens and the clock around them.
 reprise run synthetic:tiny,layers=8 --prompt-ids "$(seq -s, 1 40)" --max-tokens 200 --ignore-eos --json >summary
-bad=$(python3 -c '
+bad=$(python3 -S -c '
 import json
 o = json.loads(open("summary").read().splitlines()[-1])
 after = o["wall_ms"] - o["wall_to_first_token_ms"]
@@ -218,7 +218,7 @@ print(*[k for k, good in checks.items() if not good])')
 [ -z "$bad" ] && pass summary_rates || fail summary_rates "$bad"
 
 # The clock starts with the program, whatever its shell did before exec.
-bad=$(python3 -c '
+bad=$(python3 -S -c '
 import json, subprocess, sys, time
 t0 = time.monotonic()
 out = subprocess.run(["bash", "-c", "sleep 1; exec \"$0\" run synthetic:tiny hi --max-tokens 1 --json", sys.argv[1]], capture_output=True).stdout
@@ -228,7 +228,7 @@ if not 0 < o["wall_to_first_token_ms"] < o["wall_ms"] < around - 1000: print(o["
 
 # What a piece takes: all of them, equal ones together, and what they read is what the weights weigh.
 reprise explain synthetic:tiny,layers=4 --times 3 --json >summary
-bad=$(python3 -c '
+bad=$(python3 -S -c '
 import json
 o = json.loads(open("summary").read().splitlines()[-1])
 t, pieces = o["times"], o["times"]["pieces"]
