@@ -1,5 +1,5 @@
 /* What it takes to find the entry of a call of a function with 16 tensors: arguments to words, guards, a reference. The same arguments again and
- * again, then those of all entries in turn, over 1 to 64 entries of static sizes, and one with every size a symbol. Medians of rounds, in ns a
+ * again, then those of all entries in turn and at random, over 1 to 64 entries of static sizes, and one with every size a symbol. Medians of rounds, in ns a
  * call. Then what a function of attention takes to be traced, found in the cache, loaded and run by one thread, when an equal one was compiled before:
  * the least of its rounds, since others' disk work is in most. Usage: front [rounds] */
 #include <stdio.h>
@@ -48,11 +48,20 @@ static rp_jit *make(rp_dynamic dynamic) {
 
 static rp_value item[MOST][TENSORS], args[MOST];
 
-static double time_find(rp_jit *f, uint32_t n_args) {
+/* Whose arguments each call has. */
+typedef enum turns { IN_TURN, AT_RANDOM } turns;
+
+static double time_find(rp_jit *f, uint32_t n_args, turns by) {
+    static uint8_t which[CALLS];
     front_args a;
+    uint32_t seed = 5;
+    for (uint32_t i = 0; i < CALLS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        which[i] = (uint8_t)((by == IN_TURN ? i : seed >> 8) % n_args);
+    }
     int64_t start = base_now_ns();
     for (uint32_t i = 0; i < CALLS; i++) {
-        must(front_args_read(&a, &args[i % n_args], &err));
+        must(front_args_read(&a, &args[which[i]], &err));
         front_entry *e = front_entry_find(f, &a);
         if (!e) exit(1);
         front_entry_unref(e);
@@ -66,9 +75,9 @@ static int by_value(const void *a, const void *b) {
     return (p > q) - (p < q);
 }
 
-static void report(const char *what, rp_jit *f, uint32_t n_args, int rounds) {
+static void report(const char *what, rp_jit *f, uint32_t n_args, turns by, int rounds) {
     double ns[MOST_ROUNDS];
-    for (int r = 0; r < rounds; r++) ns[r] = time_find(f, n_args);
+    for (int r = 0; r < rounds; r++) ns[r] = time_find(f, n_args, by);
     qsort(ns, (size_t)rounds, sizeof ns[0], by_value);
     rp_jit_info info = RP_JIT_INFO_INIT;
     must(rp_jit_get_info(f, &info, &err));
@@ -129,13 +138,14 @@ int main(int argc, char **argv) {
         must(rp_jit_run(f, &args[i], &o, &err));
         rp_output_free(o);
         if (i == 0 || i == 7 || i == 15 || i == 63) {
-            report("the same arguments", f, 1, rounds);
-            report("the arguments of all in turn", f, i + 1, rounds);
+            report("the same arguments", f, 1, IN_TURN, rounds);
+            report("the arguments of all in turn", f, i + 1, IN_TURN, rounds);
+            report("the arguments of all at random", f, i + 1, AT_RANDOM, rounds);
         }
     }
     must(rp_jit_run(g, &args[0], &o, &err));
     rp_output_free(o);
-    report("every size a symbol, 64 sizes", g, MOST, rounds);
+    report("every size a symbol, 64 sizes", g, MOST, IN_TURN, rounds);
     rp_jit_free(f);
     rp_jit_free(g);
     report_again(rounds);

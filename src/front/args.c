@@ -57,17 +57,19 @@ static bool is_plain(rp_dtype t) {
     return (unsigned)t < RP_DTYPE_COUNT_ && (plain >> t & 1);
 }
 
+static inline uint64_t head_of(const rp_buffer *b) {
+    return (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 | (uint64_t)b->rank << 16;
+}
+
 /* There is room. */
 static void add_tensor(front_args *a, const rp_value *v) {
     const rp_buffer *b = &v->tensor;
-    uint32_t n = a->n, rank = b->rank;
-    uint64_t *word = a->word + n;
+    uint64_t *word = a->word + a->n;
     a->tensor[a->n_tensors] = v;
-    a->at[a->n_tensors++] = n;
-    word[0] = (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 | (uint64_t)rank << 16 |
-              (uint64_t)v->state << 24;
-    for (uint32_t i = 0; i < rank; i++) word[1 + i] = (uint64_t)b->dim[i];
-    a->n = n + 1 + rank;
+    a->at[a->n_tensors++] = a->n;
+    word[0] = head_of(b) | (uint64_t)v->state << 24;
+    for (uint32_t i = 0; i < b->rank; i++) word[1 + i] = (uint64_t)b->dim[i];
+    a->n += 1 + b->rank;
 }
 
 static bool read_tensor(front_args *a, const rp_value *v) {
@@ -88,14 +90,38 @@ static bool read_tensor(front_args *a, const rp_value *v) {
     return true;
 }
 
-/* What nearly all are: false leaves it to read_value. */
-static inline bool read_plain(front_args *a, const rp_value *v) {
-    const rp_buffer *b = &v->tensor;
-    if (v->kind != RP_VALUE_TENSOR || v->indirect || v->rows || v->strided) return false;
-    if (!is_plain(b->dtype) || b->rank > RP_MAX_RANK || !sizes_fit(b)) return false;
-    if (a->cap - a->n <= RP_MAX_RANK || a->n_tensors == a->cap_tensors) return false;
-    add_tensor(a, v);
-    return true;
+/* Bits of a rank: sizes that are all below 1 << bits are sizes that memory may have. */
+static const uint8_t small[RP_MAX_RANK + 1] = {55, 55, 27, 18, 13, 11, 9};
+
+/* What nearly all items are, as long as they are: how many of the n from v on were read. The rest is left to read_value. */
+static uint32_t read_plain(front_args *a, const rp_value *v, uint32_t n) {
+    uint64_t *word = a->word + a->n, *const words = a->word, head = 0;
+    uint64_t *const end = a->word + a->cap - RP_MAX_RANK;
+    const rp_value **tensor = a->tensor + a->n_tensors, *const first = v, *last;
+    uint32_t *at = a->at + a->n_tensors;
+    uint32_t room = a->cap_tensors - a->n_tensors, rank = UINT32_MAX, bits = 0;
+    rp_dtype dtype = RP_DTYPE_F32;
+    for (last = v + (n < room ? n : room); v < last && word < end; v++) {
+        const rp_buffer *b = &v->tensor;
+        uint64_t any = 0;
+        if (v->kind != RP_VALUE_TENSOR || (v->strided | v->indirect | v->rows) || !b->data) break;
+        if (b->dtype != dtype || b->rank != rank) { /* not as the one before */
+            dtype = b->dtype;
+            rank = b->rank;
+            if (!is_plain(dtype) || rank > RP_MAX_RANK) break;
+            bits = small[rank];
+            head = head_of(b);
+        }
+        for (uint32_t d = 0; d < rank; d++) any |= word[1 + d] = (uint64_t)b->dim[d];
+        if (any >> bits) break;
+        word[0] = head | (uint64_t)v->state << 24;
+        *tensor++ = v;
+        *at++ = (uint32_t)(word - words);
+        word += 1 + rank;
+    }
+    a->n = (uint32_t)(word - words);
+    a->n_tensors += (uint32_t)(v - first);
+    return (uint32_t)(v - first);
 }
 
 static uint32_t text_words(size_t len) {
@@ -120,9 +146,11 @@ static bool read_items(front_args *a, const rp_value *v, uint32_t depth) {
     if (depth >= RP_MAX_VALUE_DEPTH || (v->n && (!v->item || (map && !v->name)))) return false;
     if (!more_words(a, 1)) return false;
     a->word[a->n++] = (uint64_t)v->kind | (uint64_t)v->n << 32;
-    for (uint32_t i = 0; i < v->n; i++) {
+    for (uint32_t i = 0; i < v->n;) {
         if (map && !read_text(a, v->name[i], RP_VALUE_STRING)) return false;
-        if (!read_plain(a, &v->item[i]) && !read_value(a, &v->item[i], depth + 1)) return false;
+        uint32_t plain = read_plain(a, &v->item[i], map ? 1 : v->n - i);
+        if (plain == 0 && !read_value(a, &v->item[i], depth + 1)) return false;
+        i += plain ? plain : 1;
     }
     return true;
 }

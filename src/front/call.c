@@ -21,9 +21,9 @@ static void log_recompile(rp_jit *f, const front_args *a) {
     base_buf_puts(&b, "    triggered by the following guard failure(s):");
     (void)pthread_mutex_lock(&f->lock);
     bool any = f->n_entries > 0;
-    for (uint32_t i = 0; i < f->n_entries; i++) {
-        base_buf_printf(&b, "\n    - %u/%u: ", f->id, f->entry[i]->number);
-        (void)front_guards_why(&f->entry[i]->guards, a, &b);
+    for (front_entry *e = f->entries; e; e = e->behind) {
+        base_buf_printf(&b, "\n    - %u/%u: ", f->id, e->number);
+        (void)front_guards_why(&e->guards, a, &b);
     }
     (void)pthread_mutex_unlock(&f->lock);
     if (any && !b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
@@ -155,7 +155,7 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
     front_entry *e = c->made.entry;
     e->number = f->next_number;
     e->general = general;
-    RP_TRY(front_entry_add(f, e, err));
+    front_entry_add(f, e);
     f->next_number++;
     front_limits_add(f->fn, 1);
     log_guards(f, e);

@@ -19,11 +19,12 @@ typedef struct front_range {
     int64_t min, max, divisor;
 } front_range;
 
-/* Flat predicates over the words of a call: one compare under a mask, then ranges, pairs of equal words, and facts about several
- * sizes. */
+/* Flat predicates over the words of a call: one compare, under a mask where sizes are symbols, then ranges, pairs of equal words, and
+ * facts about several sizes. */
 typedef struct front_guards {
     uint64_t *want, *mask; /* n each: of the call that was traced; 0 where a size is a symbol */
     uint32_t n;
+    bool exact; /* the mask has all bits */
     front_range *range;
     uint32_t n_ranges;
     uint32_t (*pair)[2];
@@ -82,6 +83,9 @@ typedef struct front_result {
 typedef struct front_recording front_recording;
 typedef struct front_entry {
     atomic_uint refs;
+    struct front_entry *before, *behind; /* on the list, by the function's lock */
+    struct front_entry
+        *then; /* likewise: which one served a call behind it, the last time; or NULL */
     uint32_t number;
     bool general;
     bool dropped; /* off the list, by the function's lock */
@@ -121,7 +125,13 @@ typedef struct front_seen {
     char source[];
 } front_seen;
 
-enum { FRONT_MEMO = 64 };
+/* Which entry served which words, by their hash: a guess, several for each place. */
+enum { FRONT_MEMO = 64, FRONT_MEMO_WAYS = 4 };
+typedef struct front_memo {
+    uint64_t hash[FRONT_MEMO_WAYS];
+    front_entry *entry[FRONT_MEMO_WAYS]; /* NULL: none */
+    uint32_t next;                       /* which goes where there is no room */
+} front_memo;
 
 struct rp_jit {
     uint32_t id; /* of the process, from 0, in texts */
@@ -152,9 +162,9 @@ struct rp_jit {
     bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
     uint32_t next_number;  /* likewise */
     pthread_mutex_t lock;  /* what follows */
-    front_entry **entry;   /* the most recently used first */
-    uint32_t n_entries, cap_entries, n_general;
-    front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
+    front_entry *entries;  /* a list, the most recently used first */
+    uint32_t n_entries, n_general;
+    front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
     atomic_uint views_told
@@ -320,7 +330,7 @@ rp_cudagraph_mode front_mode_of_call(const rp_jit *f, const rp_value *args);
 void front_warn_suppressed(const rp_jit *f, const char *why);
 
 /* Puts e to the front of the list, which gets a reference of its own. */
-rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) RP_MUST_USE;
+void front_entry_add(rp_jit *f, front_entry *e);
 /* Takes it off the list. */
 void front_entry_drop(rp_jit *f, front_entry *e);
 /* A reference of the entry whose guards hold, or NULL. Thread-safe. */

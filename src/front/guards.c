@@ -50,6 +50,8 @@ rp_status front_guards_make(front_guards *g, const front_args *a, front_solver *
     memcpy(g->want, a->word, a->n * sizeof *g->want);
     memset(g->mask, 0xff, a->n * sizeof *g->mask);
     for (uint32_t i = 0; i < n; i++) add_symbol(g, &g->sizes.symbol[i]);
+    g->exact = true;
+    for (uint32_t i = 0; i < a->n; i++) g->exact = g->exact && g->mask[i] == UINT64_MAX;
     for (uint32_t i = 0; i < g->sizes.n_facts; i++)
         if (is_open(g, &g->sizes.fact[i])) g->fact[g->n_open++] = i;
     return RP_OK;
@@ -88,19 +90,25 @@ static bool sizes_hold(front_guards *g, const front_args *a) {
     return true;
 }
 
-bool front_guards_hold(front_guards *g, const front_args *a) {
-    enum { AT_ONCE = 8 };
+static bool words_hold(const front_guards *g, const uint64_t *word) {
+    enum { AT_ONCE = 4 };
+    const uint64_t *want = g->want, *mask = g->mask;
     uint32_t i = 0;
-    if (g->n != a->n) return false;
+    if (g->exact) return memcmp(want, word, g->n * sizeof *want) == 0;
     for (; i + AT_ONCE <= g->n; i += AT_ONCE) {
-        uint64_t differs = 0;
-        for (uint32_t k = i; k < i + AT_ONCE; k++)
-            differs |= (g->want[k] ^ a->word[k]) & g->mask[k];
+        uint64_t differs = (want[i] ^ word[i]) & mask[i];
+        differs |= (want[i + 1] ^ word[i + 1]) & mask[i + 1];
+        differs |= (want[i + 2] ^ word[i + 2]) & mask[i + 2];
+        differs |= (want[i + 3] ^ word[i + 3]) & mask[i + 3];
         if (differs) return false;
     }
     for (; i < g->n; i++)
-        if ((g->want[i] ^ a->word[i]) & g->mask[i]) return false;
-    return sizes_hold(g, a);
+        if ((want[i] ^ word[i]) & mask[i]) return false;
+    return true;
+}
+
+bool front_guards_hold(front_guards *g, const front_args *a) {
+    return g->n == a->n && words_hold(g, a->word) && sizes_hold(g, a);
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */

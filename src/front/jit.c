@@ -7,7 +7,6 @@
 #include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "config/config.h"
@@ -103,10 +102,18 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     return front_limits_join(f->fn, err);
 }
 
+static void drop_list(rp_jit *f) {
+    for (front_entry *e = f->entries, *behind; e; e = behind) {
+        behind = e->behind;
+        front_entry_unref(e);
+    }
+    f->entries = NULL;
+    f->n_entries = f->n_general = 0;
+}
+
 /* Everything but membership of the limits. */
 static void release(rp_jit *f) {
-    for (uint32_t i = 0; i < f->n_entries; i++) front_entry_unref(f->entry[i]);
-    base_free(f->entry);
+    drop_list(f);
     front_forget(f);
     for (front_mark *m = f->marks, *next; m; m = next) {
         next = m->next;
@@ -169,9 +176,8 @@ void rp_jit_reset(rp_jit *f) {
     if (!f || pthread_mutex_lock(&f->turn) != 0) return;
     (void)pthread_mutex_lock(&f->lock);
     front_limits_add(f->fn, -(int64_t)f->n_entries);
-    while (f->n_entries > 0) front_entry_unref(f->entry[--f->n_entries]);
+    drop_list(f);
     memset(f->memo, 0, sizeof f->memo);
-    f->n_general = 0;
     f->graphs = f->breaks = 0;
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
@@ -184,33 +190,82 @@ void rp_jit_reset(rp_jit *f) {
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-static void to_front(rp_jit *f, uint32_t i) {
-    front_entry *e = f->entry[i];
-    memmove(f->entry + 1, f->entry, i * sizeof *f->entry);
-    f->entry[0] = e;
+static void put_first(rp_jit *f, front_entry *e) {
+    e->before = NULL;
+    e->behind = f->entries;
+    if (f->entries) f->entries->before = e;
+    f->entries = e;
 }
 
-static uint32_t index_of(const rp_jit *f, const front_entry *e) {
+static void take_off(rp_jit *f, front_entry *e) {
+    *(e->before ? &e->before->behind : &f->entries) = e->behind;
+    if (e->behind) e->behind->before = e->before;
+}
+
+static bool is_listed(const rp_jit *f, const front_entry *e) {
+    const front_entry *x = f->entries;
+    while (x && x != e) x = x->behind;
+    return x != NULL;
+}
+
+/* Of words, for a guess: sums of products, of which neighbouring ones may go on at once, since whole hashes take as long as all
+ * else that a look-up does. */
+static uint64_t hash_of(const uint64_t *word, uint32_t n) {
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sum = n, key = odd;
     uint32_t i = 0;
-    while (f->entry[i] != e) i++;
-    return i;
+    for (; i + 2 <= n; i += 2, key += odd) sum += (word[i] + key) * (word[i + 1] ^ (key << 1 | 1));
+    if (i < n) sum += (word[i] + key) * odd;
+    return (sum ^ sum >> 32) * odd;
 }
 
-/* The entry for a: the last one, then the one that such words had, then any. By lock. */
-static front_entry *look_up(rp_jit *f, const front_args *a) {
-    if (f->n_entries == 0) return NULL;
-    if (front_guards_hold(&f->entry[0]->guards, a)) return f->entry[0];
-    front_entry **memo = &f->memo[base_hash64(a->word, a->n * sizeof *a->word) % FRONT_MEMO];
-    if (*memo && front_guards_hold(&(*memo)->guards, a)) {
-        to_front(f, index_of(f, *memo));
-        return f->entry[0];
-    }
-    for (uint32_t i = 1; i < f->n_entries; i++)
-        if (front_guards_hold(&f->entry[i]->guards, a)) {
-            to_front(f, i);
-            return *memo = f->entry[0];
-        }
+static front_entry *recall(front_memo *m, uint64_t hash, const front_args *a) {
+    for (uint32_t i = 0; i < FRONT_MEMO_WAYS; i++)
+        if (m->entry[i] && m->hash[i] == hash && front_guards_hold(&m->entry[i]->guards, a))
+            return m->entry[i];
     return NULL;
+}
+
+static void memorize(front_memo *m, uint64_t hash, front_entry *e) {
+    uint32_t i = 0;
+    while (i < FRONT_MEMO_WAYS && m->entry[i] && m->hash[i] != hash) i++;
+    if (i == FRONT_MEMO_WAYS) i = m->next++ % FRONT_MEMO_WAYS;
+    m->hash[i] = hash;
+    m->entry[i] = e;
+}
+
+static void forget(rp_jit *f, const front_entry *e) {
+    for (front_entry *x = f->entries; x; x = x->behind)
+        if (x->then == e) x->then = NULL;
+    for (uint32_t i = 0; i < FRONT_MEMO * FRONT_MEMO_WAYS; i++) {
+        front_memo *m = &f->memo[i / FRONT_MEMO_WAYS];
+        if (m->entry[i % FRONT_MEMO_WAYS] == e) m->entry[i % FRONT_MEMO_WAYS] = NULL;
+    }
+}
+
+/* Among others than the last one. */
+static front_entry *look_further(rp_jit *f, const front_entry *last, const front_args *a) {
+    front_entry *e = last->then;
+    if (e && front_guards_hold(&e->guards, a)) return e;
+    uint64_t hash = hash_of(a->word, a->n);
+    front_memo *m = &f->memo[hash >> 32 & (FRONT_MEMO - 1)];
+    if ((e = recall(m, hash, a))) return e;
+    for (e = last->behind; e && !front_guards_hold(&e->guards, a);) e = e->behind;
+    if (e) memorize(m, hash, e);
+    return e;
+}
+
+/* The entry for a: the last one, then the one that served behind it before, then the one that such words had, then any. By lock. */
+static front_entry *look_up(rp_jit *f, const front_args *a) {
+    front_entry *last = f->entries;
+    if (!last) return NULL;
+    if (front_guards_hold(&last->guards, a)) return last;
+    front_entry *e = look_further(f, last, a);
+    if (!e) return NULL;
+    last->then = e;
+    take_off(f, e);
+    put_first(f, e);
+    return e;
 }
 
 front_entry *front_entry_find(rp_jit *f, const front_args *a) {
@@ -228,41 +283,24 @@ bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a) {
     return serves;
 }
 
-rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) {
-    rp_status st = RP_OK;
+void front_entry_add(rp_jit *f, front_entry *e) {
+    (void)atomic_fetch_add(&e->refs, 1);
     (void)pthread_mutex_lock(&f->lock);
-    if (f->n_entries == f->cap_entries) {
-        uint32_t cap = f->cap_entries ? f->cap_entries * 2 : 8;
-        front_entry **p = base_realloc_array(f->entry, cap, sizeof(front_entry *));
-        if (p) {
-            f->entry = p;
-            f->cap_entries = cap;
-        } else {
-            st = rp_fail(err, RP_NOMEM, "entry of %s", f->name);
-        }
-    }
-    if (st == RP_OK) {
-        f->entry[f->n_entries++] = e;
-        to_front(f, f->n_entries - 1);
-        f->n_general += e->general;
-        (void)atomic_fetch_add(&e->refs, 1);
-    }
+    put_first(f, e);
+    f->n_entries++;
+    f->n_general += e->general;
     (void)pthread_mutex_unlock(&f->lock);
-    return st;
 }
 
 void front_entry_drop(rp_jit *f, front_entry *e) {
-    uint32_t i = 0;
     (void)pthread_mutex_lock(&f->lock);
-    while (i < f->n_entries && f->entry[i] != e) i++;
-    bool there = i < f->n_entries;
+    bool there = is_listed(f, e);
     if (there) {
         e->dropped = true;
         f->n_entries--;
         f->n_general -= e->general;
-        memmove(f->entry + i, f->entry + i + 1, (f->n_entries - i) * sizeof *f->entry);
-        for (i = 0; i < FRONT_MEMO; i++)
-            if (f->memo[i] == e) f->memo[i] = NULL;
+        take_off(f, e);
+        forget(f, e);
     }
     (void)pthread_mutex_unlock(&f->lock);
     if (!there) return;
@@ -296,9 +334,9 @@ rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) {
     base_buf_init(&b, 0);
     base_buf_puts(&b, "");
     (void)pthread_mutex_lock(&f->lock);
-    for (uint32_t i = 0; i < f->n_entries; i++) {
-        base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, f->entry[i]->number);
-        front_guards_print(&f->entry[i]->guards, &b);
+    for (const front_entry *e = f->entries; e; e = e->behind) {
+        base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
+        front_guards_print(&e->guards, &b);
     }
     (void)pthread_mutex_unlock(&f->lock);
     rp_status st = base_buf_status(&b, err);

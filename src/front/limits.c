@@ -80,8 +80,10 @@ static bool is_same_place(const front_guards *g, const front_args *a, uint32_t a
 /* What word `at` was in the entries, the oldest first, and is now. */
 static void put_values(const rp_jit *f, const front_args *a, uint32_t at, bool literal,
                        base_buf *out) {
-    for (uint32_t i = f->n_entries; i-- > 0;) {
-        const front_guards *g = &f->entry[i]->guards;
+    const front_entry *e = f->entries;
+    while (e && e->behind) e = e->behind;
+    for (; e; e = e->before) {
+        const front_guards *g = &e->guards;
         if (!is_same_place(g, a, at)) continue;
         if (literal)
             front_put_value(g->want, at - 1, out);
@@ -126,9 +128,9 @@ void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
                     accumulated ? "accumulated_recompile_limit" : "recompile_limit",
                     accumulated ? f->all_limit : f->limit, f->name, f->file, f->line);
     (void)pthread_mutex_lock(&f->lock);
-    if (f->n_entries) {
-        base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entry[0]->number);
-        uint32_t at = front_guards_why(&f->entry[0]->guards, a, &b);
+    if (f->entries) {
+        base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entries->number);
+        uint32_t at = front_guards_why(&f->entries->guards, a, &b);
         if (at != UINT32_MAX)
             put_cure(f, a, at, &b);
         else

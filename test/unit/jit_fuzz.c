@@ -192,12 +192,12 @@ static void check_guards(rp_jit *f, const rp_value *args, int64_t path) {
     front_args a;
     rp_error err = {0};
     CHECK_OK(front_args_read(&a, args, &err), &err);
-    for (uint32_t i = 0; i < f->n_entries; i++) {
-        const rp_value *r = &f->entry[i]->result.value;
+    for (front_entry *e = f->entries; e; e = e->behind) {
+        const rp_value *r = &e->result.value;
         base_buf why;
         base_buf_init(&why, 0);
-        bool holds = front_guards_hold(&f->entry[i]->guards, &a);
-        (void)front_guards_why(&f->entry[i]->guards, &a, &why);
+        bool holds = front_guards_hold(&e->guards, &a);
+        (void)front_guards_why(&e->guards, &a, &why);
         assert_int_equal(holds, why.len == 0); /* a refusal has a reason */
         base_buf_done(&why);
         if (holds) assert_int_equal(r->item[r->n - 1].as.integer, path);
