@@ -31,12 +31,12 @@ struct rp_compiled {
     plan *p;
     api_frames *frames;
     uint8_t *packed;
-    base_huge packed_pages; /* where packed lies; empty: on the heap, or with memory there */
-    const void **params;    /* by param, as bound */
-    api_copy *copies;       /* by param; NULL without memory */
-    bool *mutates;          /* by input: calls write it */
-    pthread_mutex_t lock;   /* guards packing */
-    bool packed_ready;
+    base_huge packed_pages;   /* where packed lies; empty: on the heap, or with memory there */
+    const void **params;      /* by param, as bound */
+    api_copy *copies;         /* by param; NULL without memory */
+    bool *mutates;            /* by input: calls write it */
+    pthread_mutex_t lock;     /* guards packing */
+    atomic_bool packed_ready; /* set by lock */
     rp_compiled_info info;
     bool check_ops;
     atomic_uint views_told; /* tensors of which the log has said that they are copied */

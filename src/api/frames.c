@@ -1,17 +1,21 @@
-/* A small pool of frames. The lock is held to take and to give, and while a frame is made: never while one runs. A taken
- * frame belongs to one thread, so nothing inside of it needs a lock. */
+/* A small pool of frames. The lock is held while a frame is made or waited for: never while one runs. A taken
+ * frame belongs to one thread, so nothing inside of it needs a lock. The frame that was given last is the spare one, which is taken
+ * and given by one exchange each: calls that do not meet need no lock. */
 #include "api/frames.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 
 struct api_frames {
     const plan *p;
     pthread_mutex_t lock;
-    pthread_cond_t given; /* signalled when a frame is free again */
-    api_frame *frame;     /* `most` places, n of them made */
+    pthread_cond_t given;       /* signalled when a frame is free again */
+    _Atomic(api_frame *) spare; /* still `taken`; NULL: none */
+    atomic_uint waiting;        /* threads that want one to be given */
+    api_frame *frame;           /* `most` places, n of them made */
     uint32_t n, most;
 };
 
@@ -22,13 +26,15 @@ static void frame_done(api_frame *f) {
     plan_bound_free(f->list);
     plan_exec_free(f->exec);
     base_free(f->symbols);
+    base_free(f->form);
     hal_close(f->device);
     *f = (api_frame){0};
 }
 
 static rp_status frame_fill(const plan *p, api_frame *f, rp_error *err) {
     f->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *f->symbols);
-    if (!f->symbols) return rp_fail(err, RP_NOMEM, "frame of graph @%s", p->name);
+    f->form = base_alloc_array((size_t)p->n_inputs + p->n_outputs + 1, sizeof *f->form);
+    if (!f->symbols || !f->form) return rp_fail(err, RP_NOMEM, "frame of graph @%s", p->name);
     return plan_bound_new(f->exec, 0, p->n_pieces, &f->list, err);
 }
 
@@ -49,6 +55,8 @@ rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec, uin
     f->frame[f->n++] = first;
     (void)pthread_mutex_init(&f->lock, NULL);
     (void)pthread_cond_init(&f->given, NULL);
+    atomic_init(&f->spare, NULL);
+    atomic_init(&f->waiting, 0);
     *out = f;
     return RP_OK;
 out:
@@ -60,6 +68,8 @@ out:
 
 void api_frames_free(api_frames *f) {
     if (!f) return;
+    api_frame *spare = atomic_load(&f->spare);
+    if (spare) spare->taken = false;
     while (f->n > 0) frame_done(&f->frame[--f->n]); /* the first one's code outlives the others */
     (void)pthread_cond_destroy(&f->given);
     (void)pthread_mutex_destroy(&f->lock);
@@ -79,18 +89,23 @@ static rp_status make_frame(api_frames *f, rp_error *err) {
     return st;
 }
 
+/* By lock, but for the spare one. */
 static api_frame *find_free(api_frames *f) {
-    for (uint32_t i = 0; i < f->n; i++)
-        if (!f->frame[i].taken) return &f->frame[i];
-    return NULL;
+    api_frame *spare = atomic_exchange(&f->spare, NULL);
+    for (uint32_t i = 0; i < f->n && !spare; i++)
+        if (!f->frame[i].taken) spare = &f->frame[i];
+    return spare;
 }
 
-rp_status api_frames_take(api_frames *f, api_frame **out, rp_error *err) {
+static rp_status take_by_lock(api_frames *f, api_frame **out, rp_error *err) {
     rp_status st = RP_OK;
     (void)pthread_mutex_lock(&f->lock);
+    atomic_fetch_add(&f->waiting, 1); /* before it looks: who gives one looks at this behind that */
     api_frame *one = find_free(f);
     if (!one && f->n < f->most) st = make_frame(f, err);
-    while (st == RP_OK && !(one = find_free(f))) (void)pthread_cond_wait(&f->given, &f->lock);
+    while (st == RP_OK && !one && !(one = find_free(f)))
+        (void)pthread_cond_wait(&f->given, &f->lock);
+    atomic_fetch_sub(&f->waiting, 1);
     if (one) {
         one->taken = true;
         *out = one;
@@ -99,9 +114,19 @@ rp_status api_frames_take(api_frames *f, api_frame **out, rp_error *err) {
     return st;
 }
 
+rp_status api_frames_take(api_frames *f, api_frame **out, rp_error *err) {
+    api_frame *spare = atomic_exchange(&f->spare, NULL);
+    if (!spare) return take_by_lock(f, out, err);
+    *out = spare;
+    return RP_OK;
+}
+
 void api_frames_give(api_frames *f, api_frame *frame) {
+    api_frame *none = NULL;
+    bool spare = atomic_compare_exchange_strong(&f->spare, &none, frame);
+    if (spare && atomic_load(&f->waiting) == 0) return;
     (void)pthread_mutex_lock(&f->lock);
-    frame->taken = false;
+    if (!spare) frame->taken = false;
     (void)pthread_cond_signal(&f->given);
     (void)pthread_mutex_unlock(&f->lock);
 }

@@ -11,7 +11,10 @@ typedef struct api_frame {
     hal_device *device;
     plan_exec *exec;
     plan_bound *list;
-    int64_t *symbols; /* one a symbol of the plan */
+    int64_t *symbols;    /* one a symbol of the plan */
+    rp_buffer *form;     /* inputs, then outputs, of the last call, for which the list is bound */
+    bool bound;          /* there was one */
+    unsigned generation; /* of the graph, then: params and states lay elsewhere before */
     api_stage stage;
     api_views views;
     bool taken;

@@ -10,6 +10,8 @@
 #include "ir/custom.h"
 #include "plan/size.h"
 
+enum { FEW = 16 }; /* symbols on the stack */
+
 static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffer *b,
                             rp_error *err) {
     if (b->dtype != l->dtype)
@@ -67,35 +69,106 @@ rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *in
     return RP_OK;
 }
 
-rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
-                          rp_buffer *outputs, rp_error *err) {
-    RP_TRY(api_check_buffers(p, symbols, inputs, outputs, err));
+static void set_addresses(const plan *p, plan_exec *exec, const rp_buffer *inputs,
+                          const rp_buffer *outputs) {
     for (uint32_t i = 0; i < p->n_inputs; i++)
         plan_exec_set(exec, PLAN_INPUT, i, api_address(inputs[i].data));
     for (uint32_t i = 0; i < p->n_outputs; i++)
         plan_exec_set(exec, PLAN_OUTPUT, i, api_address(outputs[i].data));
+}
+
+rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
+                          rp_buffer *outputs, rp_error *err) {
+    RP_TRY(api_check_buffers(p, symbols, inputs, outputs, err));
+    set_addresses(p, exec, inputs, outputs);
     return RP_OK;
 }
 
-static rp_status launch(const rp_compiled *c, api_frame *f, hal_device *queue, rp_error *err) {
+/* --- frames: what they are bound for ---------------------------------------------------------- */
+
+/* What a call has to do again. */
+typedef enum binding { ALL, ADDRESSES, NOTHING } binding;
+
+/* Buffers like those of the last call, which were found to be the graph's: launches are bound for their sizes. */
+static bool are_alike(const rp_buffer *was, const rp_buffer *b, uint32_t n, binding *what) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (b[i].dtype != was[i].dtype || b[i].rank != was[i].rank || !b[i].data) return false;
+        for (uint32_t d = 0; d < b[i].rank; d++)
+            if (b[i].dim[d] != was[i].dim[d]) return false;
+        if (b[i].data != was[i].data) *what = ADDRESSES;
+    }
+    return true;
+}
+
+static binding what_to_bind(const rp_compiled *c, const api_frame *f, const rp_buffer *inputs,
+                            const rp_buffer *outputs) {
+    uint32_t n = c->p->n_inputs;
+    binding what = NOTHING;
+    if (!f->bound || !are_alike(f->form, inputs, n, &what) ||
+        !are_alike(f->form + n, outputs, c->p->n_outputs, &what))
+        return ALL;
+    /* A copy on the device may have taken a buffer's place. */
+    return c->memory || f->generation != atomic_load(&c->generation) ? ADDRESSES : what;
+}
+
+static void note_bound(const rp_compiled *c, api_frame *f, const rp_buffer *inputs,
+                       const rp_buffer *outputs) {
+    uint32_t n = c->p->n_inputs;
+    for (uint32_t i = 0; i < n; i++) f->form[i] = inputs[i];
+    for (uint32_t i = 0; i < c->p->n_outputs; i++) f->form[n + i] = outputs[i];
+    f->generation = atomic_load(&c->generation);
+    f->bound = true;
+}
+
+/* The buffers are set. */
+static rp_status bind(const rp_compiled *c, api_frame *f, binding what, const rp_buffer *inputs,
+                      const rp_buffer *outputs, rp_error *err) {
+    f->bound = false;
+    if (what == ALL)
+        RP_TRY(plan_exec_bind(f->exec, f->list, f->symbols, err));
+    else
+        RP_TRY(plan_exec_point(f->exec, f->list, err));
+    note_bound(c, f, inputs, outputs);
+    return RP_OK;
+}
+
+static rp_status set_buffers(const rp_compiled *c, api_frame *f, binding what,
+                             const rp_buffer *inputs, rp_buffer *outputs, rp_error *err) {
+    if (what == ALL) {
+        f->bound = false; /* a failure leaves other symbols */
+        return api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err);
+    }
+    if (what == ADDRESSES) set_addresses(c->p, f->exec, inputs, outputs);
+    return RP_OK;
+}
+
+static rp_status launch(const rp_compiled *c, api_frame *f, hal_device *queue, binding what,
+                        const rp_buffer *inputs, const rp_buffer *outputs, rp_error *err) {
     bool staged = c->memory != NULL;
     if (staged) RP_TRY(api_stage_in(&f->stage, f->device, queue, c->p, f->exec, f->symbols, err));
-    RP_TRY(plan_exec_bind(f->exec, f->list, f->symbols, err));
+    if (what != NOTHING) RP_TRY(bind(c, f, what, inputs, outputs, err));
     RP_TRY(queue->ops->launch(queue, f->list->launches, f->list->n, f->list->scratch, err));
     return staged ? api_stage_out(&f->stage, queue, c->mutates, err) : RP_OK;
 }
 
 /* After a failure, too, nothing may be on its way to or from the caller's memory. */
+static rp_status wait_failed(hal_device *queue, rp_status st) {
+    rp_error late = {0};
+    (void)queue->ops->synchronize(queue, &late);
+    return st;
+}
+
 rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
                         rp_buffer *outputs, rp_error *err) {
-    rp_error late = {0};
-    RP_TRY(api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err));
-    hal_trace *trace = api_trace_run(c, queue, f->exec, f->symbols);
-    rp_status st = launch(c, f, queue, err);
+    binding what = what_to_bind(c, f, inputs, outputs);
+    RP_TRY(set_buffers(c, f, what, inputs, outputs, err));
+    hal_trace *trace = queue->trace ? api_trace_run(c, queue, f->exec, f->symbols) : NULL;
+    rp_status st = launch(c, f, queue, what, inputs, outputs, err);
     (void)hal_trace_to(queue, trace);
-    rp_status end = queue->ops->synchronize(queue, st == RP_OK ? err : &late);
-    return st == RP_OK ? end : st;
+    return st == RP_OK ? queue->ops->synchronize(queue, err) : wait_failed(queue, st);
 }
+
+/* --- calls ------------------------------------------------------------------------------------ */
 
 rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
                            const void *outputs, uint32_t n_outputs, rp_error *err) {
@@ -128,7 +201,8 @@ rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uin
     base_error_clear(err);
     RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     const plan *p = c->p;
-    int64_t *symbols = base_alloc_array(p->n_symbols + 1u, sizeof *symbols);
+    int64_t few[FEW], *symbols = few;
+    if (p->n_symbols > FEW) symbols = base_alloc_array(p->n_symbols, sizeof *symbols);
     if (!symbols) return rp_fail(err, RP_NOMEM, "sizes of graph @%s", p->name);
     rp_status st = read_inputs(p, inputs, symbols, err);
     for (uint32_t i = 0; i < n_outputs && st == RP_OK; i++) {
@@ -138,7 +212,7 @@ rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uin
         for (uint32_t d = 0; d < l->rank; d++)
             outputs[i].dim[d] = plan_size_eval(&l->dim[d], symbols);
     }
-    base_free(symbols);
+    if (symbols != few) base_free(symbols);
     return st;
 }
 

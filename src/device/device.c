@@ -111,15 +111,18 @@ hal_device *device_capturing(hal_device *queue) {
     return before;
 }
 
-rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
-                                rp_error *err) {
+static rp_status refuse_captured(const char *call, const char *hint, rp_error *err) {
     rp_error why = {0};
-    if (!capturing || capturing == queue) return RP_OK;
     rp_status st = rp_fail(&why, RP_INVALID,
                            "%s while calls are captured, which a replay would not repeat; %s", call,
                            hint);
     hal_capture_spoil(capturing, &why);
     return rp_fail(err, st, "%s", why.text);
+}
+
+rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
+                                rp_error *err) {
+    return !capturing || capturing == queue ? RP_OK : refuse_captured(call, hint, err);
 }
 
 static rp_status open_own(rp_device *d, rp_error *err) {

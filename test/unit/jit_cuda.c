@@ -158,11 +158,45 @@ static void states_and_views(void **state) {
     counts("backend=cudagraphs");
 }
 
+/* Calls with buffers of the host: one that is refused, after its sizes were read, leaves nothing to the next, which is as the one before. */
+static void a_refused_call_leaves_nothing(void **state) {
+    enum { ROWS = 8, LESS = 2, COLUMNS = 8 };
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compilation_config *config = rp_config_new();
+    rp_graph *g = rp_graph_new("twice");
+    float y[ROWS * COLUMNS];
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    rp_device *d = open_gpu();
+    rp_dim n = rp_symbol(g, "N", 1, 64);
+    rp_tensor out = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n, COLUMNS)), 2);
+    CHECK_OK(rp_graph_finish(g, &out, 1, &err), &err);
+    CHECK_OK(rp_config_set(config, "level=2", &err), &err);
+    CHECK_OK(rp_compile_on(d, g, config, &c, &err), &err);
+    fill();
+    for (int i = 0; i < 4; i++) {
+        rp_buffer in = {RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x};
+        rp_buffer to = {RP_DTYPE_F32, 2, {ROWS, COLUMNS}, y}, few = in;
+        few.dim[0] = LESS;
+        memset(y, 0, sizeof y);
+        x[ROWS * COLUMNS - 1] = (float)i + 1;
+        CHECK_OK(rp_compiled_run(c, &in, 1, &to, 1, &err), &err);
+        for (int k = 0; k < ROWS * COLUMNS; k++) assert_true(y[k] == 2 * x[k]);
+        assert_int_equal(rp_compiled_run(c, &few, 1, &to, 1, &err), RP_INVALID);
+    }
+    rp_compiled_free(c);
+    rp_config_free(config);
+    rp_graph_free(g);
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_of_the_cpu),
         cmocka_unit_test(graph_breaks),
         cmocka_unit_test(states_and_views),
+        cmocka_unit_test(a_refused_call_leaves_nothing),
     };
     if (gpu_emulate(&no_gpu)) no_gpu = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
