@@ -80,8 +80,9 @@ static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, cons
 
 bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why) {
     rp_graph *g = call->g;
-    rp_error e = {0};
+    rp_error e;
     if (g->err.code != RP_OK) return false;
+    base_error_clear(&e);
     rp_status st = force(call, wanted, n, why, &e);
     if (st == RP_OK) return true;
     if (why->file)
@@ -226,45 +227,50 @@ static rp_status rank(void *user, rp_value *v, rp_error *err) {
     return RP_OK;
 }
 
-rp_status front_session_end(front_session *s, const rp_value *result, const ir_ref *refs,
-                            uint32_t n, rp_error *err) {
+rp_status front_session_end(front_session *s, rp_value *result, const ir_ref *refs, uint32_t n,
+                            rp_error *err) {
     ranking k = {refs, n};
-    s->result = *result;
-    RP_TRY(autograph_value_each(&s->result, rank, &k, err));
-    RP_TRY(front_force(s, refs, n, true, NULL, err));
-    return RP_OK;
+    s->result = result;
+    RP_TRY(autograph_value_each(result, rank, &k, err));
+    return front_force(s, refs, n, true, NULL, err);
+}
+
+static rp_status call_function(rp_jit_call *call, rp_error *err) {
+    front_recording *rec = call->session->rec;
+    rp_value result = rp_value_none();
+    front_returned r;
+    rp_graph *around = trace_enter(call->g);
+    rp_status st = call->f->fn(call->f->user, call, &rec->args, &result, err);
+    (void)trace_enter(around);
+    RP_TRY(st);
+    st = front_take_result(call, &result, &r, err);
+    if (st == RP_OK) st = front_end_of(call, &r, err);
+    front_returned_done(&r);
+    return st;
 }
 
 /* The function, on the recording's graph. */
 static rp_status run_function(rp_jit_call *call, rp_error *err) {
     front_session *s = call->session;
-    rp_jit *f = call->f;
-    void *block = NULL;
-    rp_value args, result = rp_value_none();
-    front_returned r = {.block = NULL};
+    front_recording *rec = s->rec;
     trace_oracle oracle = {s->sizes, front_solver_ask, front_solver_told};
     rp_status st = RP_OK;
     call->g->oracle = &oracle;
     call->g->call = call;
+    call->tensor = rec->tensor;
+    call->cap = rec->cap_tensors;
     ir_dims_set_assume(s->sizes->t, front_solver_assume, s->sizes);
-    for (uint32_t i = 0; i < s->rec->n_inputs; i++) {
-        (void)trace_ask(call->g, s->rec->input[i]);
-        (void)front_add_tensor(call, (rp_tensor){call->g, s->rec->input[i], call->g->id});
+    for (uint32_t i = 0; i < rec->n_inputs; i++) {
+        (void)trace_ask(call->g, rec->input[i]);
+        (void)front_add_tensor(call, (rp_tensor){call->g, rec->input[i], call->g->id});
     }
-    RP_TRY_OUT(front_fake_args(f, call->a, &args, &block, err));
-    rp_graph *around = trace_enter(call->g);
-    st = f->fn(f->user, call, &args, &result, err);
-    (void)trace_enter(around);
-    RP_TRY_OUT(st);
-    RP_TRY_OUT(front_take_result(call, &result, &r, err));
-    RP_TRY_OUT(front_end_of(call, &r, err));
-out:
+    if (!rec->args_block) st = front_fake_args(call->f, call->a, &rec->args, &rec->args_block, err);
+    if (st == RP_OK) st = call_function(call, err);
     call->g->oracle = NULL;
     call->g->call = NULL;
     ir_dims_set_assume(ir_graph_dims(call->g->ir), NULL, NULL);
-    front_returned_done(&r);
-    base_free(block);
-    base_free(call->tensor);
+    rec->tensor = call->tensor;
+    rec->cap_tensors = call->cap;
     return st;
 }
 
@@ -286,49 +292,62 @@ static rp_status renew_guards(rp_jit *f, front_entry *e, const front_args *a, rp
     return RP_OK;
 }
 
-static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                        front_made *made, rp_error *err) {
-    front_recording *rec = e->recording;
-    rp_jit_call call = {.f = f, .a = a, .g = rec->g, .sizes = &rec->sizes, .to = out};
-    front_session *s = &call.room;
-    rp_status st = RP_OK;
-    uint32_t learnt = rec->sizes.learnt + rec->sizes.n_facts;
-    *s = (front_session){.f = f,
-                         .a = a,
-                         .rec = rec,
-                         .sizes = &rec->sizes,
-                         .to = out,
-                         .number = e->number,
-                         .keep = true};
-    call.session = s;
-    rec->g->err = (rp_error){0};
+static rp_status run_again(rp_jit_call *call, front_made *made, rp_error *err) {
+    front_session *s = call->session;
+    front_recording *rec = s->rec;
+    base_error_clear(&rec->g->err);
     rec->g->blamed = false;
     trace_graph_renew(rec->g);
     rec->asked.first = ++rec->asked.now;
     rec->asked.known = ir_graph_count(rec->g->ir);
-    RP_TRY_OUT(ir_graph_rerun(rec->g->ir, err));
-    RP_TRY_OUT(front_session_begin(s, err));
-    RP_TRY_OUT(run_function(&call, err));
+    rec->asked.path.next = 0;
+    RP_TRY(ir_graph_rerun(rec->g->ir, err));
+    RP_TRY(front_session_begin(s, err));
+    RP_TRY(run_function(call, err));
     made->given = true;
     made->past_limit = s->past_limit;
-    if (s->grown) RP_TRY_OUT(front_settle(s, err));
+    if (s->grown) RP_TRY(front_settle(s, err));
     made->compiled = s->grown;
     made->fell = s->fell;
-out:
-    front_session_done(s);
-    if (rec->sizes.learnt + rec->sizes.n_facts != learnt) {
-        rp_error none = {0};
-        rp_status renewed = renew_guards(f, e, a, &none);
-        if (renewed != RP_OK) front_entry_drop(f, e); /* its guards let in what it is not for */
-        if (st == RP_OK && renewed != RP_OK) st = rp_fail(err, renewed, "%s", none.text);
-    }
-    return st;
+    return RP_OK;
+}
+
+/* The run has learnt something of sizes. An entry whose guards cannot say so lets in what it is not for. */
+static rp_status keep_learnt(rp_jit *f, front_entry *e, const front_args *a, rp_status st,
+                             rp_error *err) {
+    rp_error none = {0};
+    rp_status renewed = renew_guards(f, e, a, &none);
+    if (renewed == RP_OK) return st;
+    front_entry_drop(f, e);
+    return st == RP_OK ? rp_fail(err, renewed, "%s", none.text) : st;
 }
 
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              front_made *made, rp_error *err) {
-    rp_error why = {0};
-    rp_status st = replay(f, e, a, out, made, &why);
+    front_recording *rec = e->recording;
+    uint32_t learnt = rec->sizes.learnt + rec->sizes.n_facts;
+    rp_jit_call call;
+    rp_error why;
+    base_error_clear(&why);
+    call.room = (front_session){.f = f,
+                                .a = a,
+                                .rec = rec,
+                                .sizes = &rec->sizes,
+                                .to = out,
+                                .number = e->number,
+                                .keep = true};
+    call.f = f;
+    call.a = a;
+    call.g = rec->g;
+    call.tensor = NULL;
+    call.n = call.cap = 0;
+    call.sizes = &rec->sizes;
+    call.session = &call.room;
+    call.to = out;
+    call.eager = call.broken = false;
+    rp_status st = run_again(&call, made, &why);
+    front_session_done(&call.room);
+    if (rec->sizes.learnt + rec->sizes.n_facts != learnt) st = keep_learnt(f, e, a, st, &why);
     return st == RP_OK
                ? st
                : rp_fail(err, st, "%s: %s", f->name, why.text[0] ? why.text : rp_status_name(st));

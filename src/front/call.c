@@ -217,7 +217,8 @@ static void forget_entry(calling *c) {
 static rp_status run_recorded(calling *c, rp_error *err) {
     front_entry *e = c->made.entry;
     front_recording *rec = e->recording;
-    rp_error why = {0};
+    rp_error why;
+    base_error_clear(&why);
     if (is_running(c->f, rec)) return refuse_inner(c->f, err);
     if (!take(&rec->lock)) {
         forget_entry(c);
@@ -258,7 +259,8 @@ static void count(rp_jit *f, rp_status st, rp_ran ran) {
 rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
     front_args a;
     calling c;
-    rp_error why = {0};
+    rp_error why;
+    base_error_clear(&why);
     c.f = f;
     c.a = &a;
     c.to = out;

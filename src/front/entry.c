@@ -219,7 +219,7 @@ rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer
     for (uint32_t i = 0; i < n; i++) {
         if (!autograph_bytes(&out[i], &bytes) || !base_add_size(at, bytes + ALIGN - 1, &bytes))
             return rp_fail(err, RP_NOMEM, "a result of a size that no memory has");
-        if (placed) placed[i].data = block + at;
+        if (placed) placed[i].data = (void *)((uintptr_t)block + at);
         at = bytes / ALIGN * ALIGN;
     }
     *total = at;

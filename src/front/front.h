@@ -381,7 +381,7 @@ bool front_overlap(const rp_value *a, const rp_value *b);
 rp_status front_refuse_shared(const front_args *a, uint32_t i, uint32_t k, rp_error *err);
 /* Whether v, tensor i, can be written. */
 rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) RP_MUST_USE;
-/* Offsets in one block, placed (may be NULL); the total. */
+/* Places in one block, for placed (may be NULL); of no block (NULL) they are offsets. The total. */
 rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
                         size_t *total, rp_error *err) RP_MUST_USE;
 /* A graph of entry `number` was compiled since `start`, ns. */

@@ -39,7 +39,8 @@ rp_status front_recording_new(rp_jit_call *call, front_recording **out, rp_error
     rec->g = call->g;
     rec->n_inputs = call->a->n_tensors;
     rec->input = base_alloc_array(rec->n_inputs + 1u, sizeof *rec->input);
-    if (!rec->input) {
+    rec->written = base_alloc_array(rec->n_inputs + 1u, sizeof *rec->written);
+    if (!rec->input || !rec->written) {
         st = rp_fail(err, RP_NOMEM, "a recording");
         goto out;
     }
@@ -67,6 +68,8 @@ static void free_steps(front_step *s) {
         base_free(s->effect);
         base_free(s->in);
         base_free(s->out);
+        base_free(s->form);
+        base_free(s->offset);
         base_free(s);
     }
 }
@@ -80,7 +83,13 @@ void front_recording_free(front_recording *rec) {
     base_free(rec->dim);
     base_free(rec->input);
     base_free(rec->asked.at);
+    base_free(rec->asked.path.v);
     base_free(rec->held);
+    front_room_done(&rec->room);
+    base_free(rec->path);
+    base_free(rec->written);
+    base_free(rec->tensor);
+    base_free(rec->args_block);
     (void)pthread_mutex_destroy(&rec->lock);
     base_free(rec);
 }
@@ -114,48 +123,41 @@ rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *e
     return RP_OK;
 }
 
-rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
-    if (s->n_owned == s->cap_owned) {
-        uint32_t cap = s->cap_owned ? s->cap_owned * 2 : 8;
-        void **p = base_realloc_array(s->owned, cap, sizeof *p);
-        if (!p) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
-        s->owned = p;
-        s->cap_owned = cap;
-    }
-    RP_TRY(device_alloc(s->f->device, bytes ? bytes : 1, out, err));
-    s->owned[s->n_owned++] = *out;
-    return RP_OK;
-}
-
 /* --- runs -------------------------------------------------------------------------------------- */
 
 /* The solver answers for the table of the recording, with the sizes of this call as examples. */
 static rp_status aim_solver(front_session *s, rp_error *err) {
+    front_recording *rec = s->rec;
     front_solver *y = s->sizes;
-    uint32_t n = ir_dims_symbol_count(ir_graph_dims(s->rec->g->ir));
-    int64_t *value = base_realloc_array(y->value, n + 1u, sizeof *value);
-    if (!value) return rp_fail(err, RP_NOMEM, "sizes of %s", s->f->name);
-    y->value = value;
+    uint32_t n = ir_dims_symbol_count(ir_graph_dims(rec->g->ir));
+    bool same = rec->sizes_id != 0;
+    if (!front_solver_reserve(y, n + 1u)) return rp_fail(err, RP_NOMEM, "sizes of %s", s->f->name);
+    int64_t *value = y->value;
     memset(value, 0, (n + 1u) * sizeof *value);
-    y->t = ir_graph_dims(s->rec->g->ir);
-    y->err = &s->rec->g->err;
+    y->t = ir_graph_dims(rec->g->ir);
+    y->err = &rec->g->err;
     y->changed = true; /* what is known is not asked for again: pieces are made with it */
     for (uint32_t i = 0; i < y->n_symbols; i++) {
         front_symbol *x = &y->symbol[i];
-        x->table_i = s->rec->table_i[i];
-        x->dim = s->rec->dim[i];
+        x->table_i = rec->table_i[i];
+        x->dim = rec->dim[i];
+        same = same && x->hint == (int64_t)s->a->word[x->word];
         x->hint = (int64_t)s->a->word[x->word];
         if (x->table_i < n) value[x->table_i] = x->hint;
     }
+    rec->sizes_id += !same;
     return RP_OK;
 }
 
 static rp_status hold_inputs(front_session *s, rp_error *err) {
     const front_args *a = s->a;
+    bool any = false; /* that is written where it lies; else nothing meets it */
+    for (uint32_t i = 0; i < a->n_tensors; i++)
+        any = any || a->tensor[i]->state || a->tensor[i]->strided;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         rp_buffer b = a->tensor[i]->tensor;
         bool copied = false;
-        RP_TRY(front_copies(a, NULL, i, &copied, err));
+        if (any) RP_TRY(front_copies(a, NULL, i, &copied, err));
         if (copied) {
             size_t bytes = 0;
             if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
@@ -171,24 +173,19 @@ rp_status front_session_begin(front_session *s, rp_error *err) {
     front_recording *rec = s->rec;
     s->first = rec->asked.now;
     s->at = s->keep ? &rec->root : NULL;
-    s->written = base_alloc_array(rec->n_inputs + 1u, sizeof *s->written);
-    if (!s->written) return rp_fail(err, RP_NOMEM, "arguments of %s", s->f->name);
+    s->path = rec->path;
+    s->written = rec->written;
+    memset(s->written, 0, rec->n_inputs * sizeof *s->written);
     RP_TRY(aim_solver(s, err));
     return hold_inputs(s, err);
 }
 
 void front_session_done(front_session *s) {
-    for (uint32_t i = 0; i < s->n_owned; i++) device_free(s->f->device, s->owned[i]);
+    front_room_clear(&s->rec->room, s->f->device, s->keep);
     for (front_read *r = s->read, *next; r; r = next) {
         next = r->next;
         base_free(r);
     }
-    base_free(s->owned);
-    base_free(s->path);
-    base_free(s->written);
-    s->written = NULL;
     s->read = NULL;
-    s->owned = NULL;
-    s->path = NULL;
-    s->n_owned = s->n_path = 0;
+    s->n_path = 0;
 }

@@ -22,6 +22,10 @@ typedef struct front_step {
     front_code code;
     ir_ref *in, *out; /* of its graph */
     uint32_t n_in, n_out;
+    rp_buffer *form; /* n_out: the outputs of the last run, */
+    size_t *offset;  /* where each lies in a block of total bytes, */
+    size_t total;
+    uint64_t laid_out; /* for these sizes, as front_recording.sizes_id; 0: none */
 } front_step;
 
 /* The value of a node in the present run. */
@@ -33,9 +37,21 @@ typedef struct front_held {
         memory; /* that it had first: of an argument, where its versions lie, also when b is a copy */
 } front_held;
 
+/* Memory of the run under way. */
+typedef struct front_room {
+    rp_device *device; /* of data; NULL: none so far */
+    void *data;        /* kept from run to run, size bytes; NULL: none */
+    size_t size, used;
+    size_t wanted; /* by the run, were there room */
+    void **owned;  /* blocks of the run alone, n_owned */
+    uint32_t n_owned, cap_owned;
+} front_room;
+
 struct front_recording {
     rp_graph *g;
     front_solver sizes;
+    uint64_t
+        sizes_id; /* another one for each run whose sizes are others than those of the run before */
     uint32_t *table_i; /* of each symbol, in g's table */
     ir_dim *dim;
     ir_ref *input; /* of the tensors of the arguments */
@@ -44,6 +60,14 @@ struct front_recording {
     trace_asked asked;
     front_held *held;
     uint32_t cap_held;
+    front_room room;
+    front_step **path; /* room of a session, as what follows */
+    uint32_t cap_path;
+    bool *written;
+    rp_tensor *tensor;
+    uint32_t cap_tensors;
+    rp_value args; /* as the function is given them: equal for all calls of the entry */
+    void *args_block;
     uint32_t settled;     /* nodes when steps were last compiled */
     uint32_t n_pieces;    /* compiled so far */
     bool warned;          /* of more ways than are kept */
@@ -70,18 +94,16 @@ typedef struct front_session {
     front_solver *sizes; /* of the trace that began it, or rec's */
     uint64_t first;      /* asked.now of its first segment */
     front_step *at;      /* NULL: beyond what is kept */
-    front_step **path;
-    uint32_t n_path, cap_path;
+    front_step **path;   /* n_path, in room of the recording */
+    uint32_t n_path;
     uint32_t n_effects; /* of the run's, those that are done */
-    bool *written;      /* by tensor of the arguments: one that is no state was */
-    void **owned;       /* memory of the device */
-    uint32_t n_owned, cap_owned;
+    bool *written;      /* by tensor of the arguments: one that is no state was; likewise */
     front_read *read;
     const front_out *to;
-    rp_value result; /* that the last step gives */
-    uint32_t number; /* of the entry */
-    bool keep;       /* new steps are for later runs, too */
-    bool grown;      /* there are some that are not compiled */
+    const rp_value *result; /* that the last step gives; borrowed */
+    uint32_t number;        /* of the entry */
+    bool keep;              /* new steps are for later runs, too */
+    bool grown;             /* there are some that are not compiled */
     uint32_t n_breaks;
     front_break last_break; /* where the segment begins; file NULL: with the function */
     bool past_limit;        /* what is behind it is not kept */
@@ -114,7 +136,13 @@ uint64_t front_asked_at(const front_recording *rec, ir_ref r);
 bool front_holds(const front_session *s, ir_ref r);
 const rp_buffer *front_held_of(const front_session *s, ir_ref r);
 rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) RP_MUST_USE;
+
+/* --- room.c --- */
+/* Memory of the device until the run is over, of unknown content. */
 rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) RP_MUST_USE;
+/* A run on d is over. again: others like it may follow. */
+void front_room_clear(front_room *m, rp_device *d, bool again);
+void front_room_done(front_room *m);
 
 /* --- piece.c --- */
 /* Marks of nodes, by ref. */
@@ -164,16 +192,16 @@ rp_status front_after_effects(front_session *s, rp_error *err) RP_MUST_USE;
 bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why);
 /* Counts and logs it. */
 void front_break_tell(rp_jit *f, const front_break *why);
-/* The function has returned: its result, in which tensors are numbered as in refs. Compiles new steps. */
-rp_status front_session_end(front_session *s, const rp_value *result, const ir_ref *refs,
-                            uint32_t n, rp_error *err) RP_MUST_USE;
+/* The function has returned: its result, in which tensors are numbered as in refs, and as the last step's outputs from then on. */
+rp_status front_session_end(front_session *s, rp_value *result, const ir_ref *refs, uint32_t n,
+                            rp_error *err) RP_MUST_USE;
 
 /* --- trace.c --- */
 /* The function has run on call: its result is copied, its tensors numbered; refs: [number of tensors of it + 1]. */
 typedef struct front_returned {
     rp_value value;
     void *block;
-    rp_tensor *tensor;
+    rp_tensor *tensor, few[8];
     uint32_t n;
 } front_returned;
 rp_status front_take_result(rp_jit_call *call, const rp_value *result, front_returned *out,

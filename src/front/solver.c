@@ -58,17 +58,24 @@ bool front_solver_settle(front_solver *s) {
 
 static ir_dim form_of(front_solver *s, const ir_dim_code *c);
 
+bool front_solver_reserve(front_solver *s, uint32_t n) {
+    if (n <= s->n_values) return true;
+    int64_t *value = base_realloc_array(s->value, n, sizeof *value);
+    if (!value) return false;
+    s->value = value;
+    s->n_values = n;
+    return true;
+}
+
 static ir_dim make_symbol(front_solver *s, front_symbol *y) {
     if (y->table_i != UINT32_MAX) return y->dim;
     uint32_t before = ir_dims_symbol_count(s->t);
     ir_dim d = ir_dim_symbol(s->t, y->name, y->min, y->max, y->divisor);
     if (d == IR_DIM_BAD || ir_dims_symbol_count(s->t) == before) return d;
-    int64_t *value = base_realloc_array(s->value, before + 1u, sizeof *value);
-    if (!value) {
+    if (!front_solver_reserve(s, before + 1u)) {
         (void)rp_fail(s->err, RP_NOMEM, "sizes of %s", s->what);
         return IR_DIM_BAD;
     }
-    s->value = value;
     s->value[before] = y->hint;
     y->table_i = before;
     return y->dim = d;

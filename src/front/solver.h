@@ -41,9 +41,10 @@ typedef struct front_solver {
     uint32_t n_symbols;
     front_fact *fact;
     uint32_t n_facts, cap_facts;
-    uint32_t told;   /* facts whose site is known */
-    ir_dims *t;      /* of this pass */
-    int64_t *value;  /* of the table's symbols: examples */
+    uint32_t told;  /* facts whose site is known */
+    ir_dims *t;     /* of this pass */
+    int64_t *value; /* of the table's symbols: examples; room for n_values */
+    uint32_t n_values;
     uint32_t pass;   /* from 1 */
     bool changed;    /* in this pass */
     uint32_t learnt; /* times that something was */
@@ -58,6 +59,8 @@ rp_status front_solver_copy(const front_solver *s, front_solver *out, rp_error *
 bool front_solver_settle(front_solver *s);
 /* A pass begins: sizes are made in t from now on, and trace, the error of its graph, is failed where the graph must be. */
 rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) RP_MUST_USE;
+/* Room for the examples of n symbols of a table; false: out of memory. */
+bool front_solver_reserve(front_solver *s, uint32_t n) RP_MUST_USE;
 /* Symbol i in the table. */
 ir_dim front_solver_size(front_solver *s, uint32_t i);
 

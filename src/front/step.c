@@ -61,12 +61,13 @@ static front_step *add_step(const front_session *s, const ir_ref *wanted, uint32
 }
 
 static bool push(front_session *s, front_step *step) {
-    if (s->n_path == s->cap_path) {
-        uint32_t cap = s->cap_path ? s->cap_path * 2 : 8;
-        front_step **p = base_realloc_array(s->path, cap, sizeof(front_step *));
+    front_recording *rec = s->rec;
+    if (s->n_path == rec->cap_path) {
+        uint32_t cap = rec->cap_path ? rec->cap_path * 2 : 8;
+        front_step **p = base_realloc_array(rec->path, cap, sizeof(front_step *));
         if (!p) return false;
-        s->path = p;
-        s->cap_path = cap;
+        s->path = rec->path = p;
+        rec->cap_path = cap;
     }
     s->path[s->n_path++] = step;
     return true;
@@ -201,22 +202,65 @@ typedef struct ends {
     uint32_t n_in, n_out;
 } ends;
 
-static rp_status run_piece(front_session *s, const front_code *c, const ends *e, bool last,
-                           rp_error *err) {
-    rp_buffer few[FEW], *in = e->n_in <= FEW ? few : base_alloc_array(e->n_in, sizeof *in);
-    if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
-    for (uint32_t i = 0; i < e->n_in; i++) in[i] = *front_held_of(s, e->in[i]);
-    front_result r = {.code = *c, .value = s->result, .n_outputs = e->n_out};
+/* The value of the function, which the last piece computes. */
+static rp_status run_last(front_session *s, const front_code *c, const rp_buffer *in, const ends *e,
+                          rp_error *err) {
+    front_result r = {.code = *c, .value = *s->result, .n_outputs = e->n_out};
     front_out to = *s->to;
     if (s->past_limit) {
         to.ran = RP_RAN_EAGER;
         to.reason = FRONT_PAST_LIMIT;
     }
-    rp_status st = last                     ? front_give(s->f, &r, in, e->n_in, &to, err)
+    return front_give(s->f, &r, in, e->n_in, &to, err);
+}
+
+static rp_status run_piece(front_session *s, const front_code *c, const ends *e, bool last,
+                           rp_error *err) {
+    rp_buffer few[FEW], *in = e->n_in <= FEW ? few : base_alloc_array(e->n_in, sizeof *in);
+    if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    for (uint32_t i = 0; i < e->n_in; i++) in[i] = *front_held_of(s, e->in[i]);
+    rp_status st = last                     ? run_last(s, c, in, e, err)
                    : front_code_is_there(c) ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
                                             : RP_OK;
     if (in != few) base_free(in);
     return st;
+}
+
+/* The outputs of a step and where they lie, for the sizes of this run: what all it reads is of forms that these decide. */
+static rp_status lay_out(front_session *s, front_step *step, const rp_buffer *in, rp_error *err) {
+    uint32_t n = step->n_out;
+    step->laid_out = 0;
+    if (!step->form) step->form = base_alloc_array(n + 1u, sizeof *step->form);
+    if (!step->offset) step->offset = base_alloc_array(n + 1u, sizeof *step->offset);
+    if (!step->form || !step->offset) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    RP_TRY(front_code_outputs(&step->code, in, step->n_in, step->form, n, err));
+    RP_TRY(front_lay_out(step->form, n, NULL, step->form, &step->total, err));
+    for (uint32_t i = 0; i < n; i++) step->offset[i] = (uintptr_t)step->form[i].data;
+    step->laid_out = s->rec->sizes_id;
+    return RP_OK;
+}
+
+static rp_status run_laid_out(front_session *s, front_step *step, const rp_buffer *in,
+                              rp_error *err) {
+    void *block = NULL;
+    if (step->laid_out != s->rec->sizes_id) RP_TRY(lay_out(s, step, in, err));
+    rp_buffer *out = step->form;
+    if (step->n_out) RP_TRY(front_own(s, step->total, &block, err));
+    for (uint32_t i = 0; i < step->n_out; i++) out[i].data = (char *)block + step->offset[i];
+    front_io io = {in, out, step->n_in, step->n_out, s->to->mode};
+    RP_TRY(front_code_run(s->f, &step->code, &io, err));
+    for (uint32_t i = 0; i < step->n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
+    return RP_OK;
+}
+
+/* A compiled one. */
+static rp_status run_step(front_session *s, front_step *step, rp_error *err) {
+    rp_buffer in[FEW];
+    ends e = {step->in, step->out, step->n_in, step->n_out};
+    if (step->last || step->n_in > FEW) return run_piece(s, &step->code, &e, step->last, err);
+    if (!front_code_is_there(&step->code)) return RP_OK;
+    for (uint32_t i = 0; i < step->n_in; i++) in[i] = *front_held_of(s, step->in[i]);
+    return run_laid_out(s, step, in, err);
 }
 
 /* The sizes of the call. */
@@ -287,8 +331,7 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
     if (step && step->code.reason) s->fell = &step->code;
     if (step && step->ready)
-        RP_TRY(run_piece(s, &step->code, &(ends){step->in, step->out, step->n_in, step->n_out},
-                         last, err));
+        RP_TRY(run_step(s, step, err));
     else
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
     for (uint32_t i = 0; i < n_effects; i++)

@@ -291,28 +291,35 @@ static rp_status number_output(void *user, rp_value *v, rp_error *err) {
 rp_status front_take_result(rp_jit_call *call, const rp_value *result, front_returned *out,
                             rp_error *err) {
     outputs o = {call, out};
+    out->block = NULL;
+    out->tensor = NULL;
+    out->n = 0;
     /* A failure of the trace comes first: it is why a value is none. */
     if (call->g->err.code != RP_OK) return rp_graph_finish(call->g, NULL, 0, err);
     RP_TRY(check_result(result, 0, err));
     out->block = base_alloc(16 + autograph_value_size(result));
     if (!out->block) return rp_fail(err, RP_NOMEM, "a result");
     out->value = autograph_value_copy(result, out->block);
-    out->tensor = base_alloc_array(autograph_value_tensors(result) + 1u, sizeof *out->tensor);
+    uint32_t n = autograph_value_tensors(result);
+    out->tensor = n <= sizeof out->few / sizeof *out->few
+                      ? out->few
+                      : base_alloc_array(n, sizeof *out->tensor);
     if (!out->tensor) return rp_fail(err, RP_NOMEM, "a result");
     return autograph_value_each(&out->value, number_output, &o, err);
 }
 
 void front_returned_done(front_returned *r) {
     base_free(r->block);
-    base_free(r->tensor);
+    if (r->tensor != r->few) base_free(r->tensor);
 }
 
 rp_status front_end_of(rp_jit_call *call, front_returned *r, rp_error *err) {
-    ir_ref *refs = base_alloc_array(r->n + 1u, sizeof *refs);
+    ir_ref few[16] = {0}, *refs = few;
+    if (r->n > sizeof few / sizeof *few) refs = base_alloc_array(r->n, sizeof *refs);
     if (!refs) return rp_fail(err, RP_NOMEM, "a result");
     for (uint32_t i = 0; i < r->n; i++) refs[i] = r->tensor[i].ref;
     rp_status st = front_session_end(call->session, &r->value, refs, r->n, err);
-    base_free(refs);
+    if (refs != few) base_free(refs);
     return st;
 }
 
@@ -325,7 +332,7 @@ static void settle_inputs(const rp_jit_call *call) {
 
 static rp_status finish(front_traced *out, rp_jit_call *call, const rp_value *result,
                         rp_error *err) {
-    front_returned r = {.block = NULL};
+    front_returned r;
     rp_status st = front_take_result(call, result, &r, err);
     if (st == RP_OK && !call->session) settle_inputs(call);
     if (st == RP_OK)

@@ -54,8 +54,6 @@ struct ir_graph {
     struct ir_site_table *sites; /* NULL: no node has one */
 };
 
-/* Whether equal nodes are one. */
-bool ir_node_merges(const ir_node *n);
 uint32_t ir_node_hash(const ir_node *n);
 /* The node that is equal to n, of that hash; IR_NONE: there is none. */
 ir_ref ir_cell_find(const ir_graph *g, const ir_node *n, uint32_t hash);

@@ -224,6 +224,8 @@ rp_status ir_add_result(ir_graph *g, ir_ref r, uint32_t i, ir_ref *out, rp_error
 ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i);
 /* Whether n may write or must not be merged: an op of kind EFFECT, but not a call that writes nothing. */
 bool ir_node_is_effect(const ir_node *n);
+/* Whether equal nodes are one. */
+bool ir_node_merges(const ir_node *n);
 /* Bit i: operand i is written by n. */
 uint64_t ir_node_writes(const ir_node *n);
 /* The effect that overwrites version r of some memory; IR_NONE of the last one and of plain values. */

@@ -16,12 +16,28 @@ typedef struct trace_oracle {
     void (*told)(void *user, const char *file, uint32_t line);
 } trace_oracle;
 
+/* A node that a run asked for, and the attributes as it gave them. */
+enum { TRACE_PATH_ATTRS = 3 };
+typedef struct trace_asking {
+    ir_ref node; /* IR_NONE: one that is never merged, or of other attributes than single numbers */
+    uint32_t n_attrs;
+    ir_attr_key key[TRACE_PATH_ATTRS];
+    uint64_t bits[TRACE_PATH_ATTRS];
+} trace_asking;
+
+/* Those of the last run, in order, as far as the one under way has not replaced them (path.c). */
+typedef struct trace_path {
+    trace_asking *v; /* n */
+    uint32_t n, cap, next;
+} trace_path;
+
 /* When nodes were asked for, the first time in the last run that did, where a graph is recorded by several runs. */
 typedef struct trace_asked {
     uint64_t *at; /* by ref; 0: never */
     uint32_t cap;
     uint64_t first, now; /* of the run: its beginning */
     uint32_t known;      /* nodes of earlier runs, whose sites are told */
+    trace_path path;     /* next is 0 where a run begins */
 } trace_asked;
 
 struct rp_graph {

@@ -1,0 +1,252 @@
+/* Runs of functions with graph breaks that go as the run before, or nearly: what a run takes over from it (nodes in order, places of values,
+ * the memory of values) is what it would have made itself. Argument: how many drawn calls (default 3000). */
+#include "support/jits.h"
+
+#include <stdlib.h>
+
+#include "front/recording.h"
+#include "trace/record.h"
+
+enum { ROWS = 6, OPS = 12 };
+
+static int n_calls = 3000;
+
+static uint32_t next(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* --- nodes in order --------------------------------------------------------------------------- */
+
+/* What a call draws behind its first break; bit i of change: op i is drawn anew for the call. */
+typedef struct program {
+    uint32_t seed, call, change;
+} program;
+
+/* Of a [ROWS], by ops whose attributes are numbers, sizes, types and orders, through the same lines in every call. */
+static rp_tensor draw_op(rp_tensor x, rp_tensor y, uint32_t what, uint32_t k) {
+    rp_tensor six =
+        rp_reshape(x, RP_SHAPE(1 + k % 3, ROWS / (1 + k % 3))); /* 1 x 6, 2 x 3, 3 x 2 */
+    rp_tensor cube = rp_reshape(x, k % 2 ? RP_SHAPE(2, 3, 1) : RP_SHAPE(1, 2, 3));
+    switch (what % 9) {
+    case 0: return rp_mul_scalar(x, 0.25 * (double)(k % 4));
+    case 1: return rp_add_scalar(x, (double)(k % 3) - 1);
+    case 2: return k % 2 ? rp_max(x, y) : rp_add(x, y);
+    case 3:
+        return rp_reshape(rp_broadcast(rp_sum(six, (int)(k / 3 % 2), true), rp_tensor_shape(six)),
+                          RP_SHAPE(ROWS));
+    case 4: return rp_cast(rp_cast(x, k % 2 ? RP_DTYPE_I32 : RP_DTYPE_F16), RP_DTYPE_F32);
+    case 5: {
+        const int order[2][3] = {{1, 0, 2}, {2, 1, 0}};
+        return rp_reshape(rp_permute(cube, order[k / 2 % 2], 3), RP_SHAPE(ROWS));
+    }
+    case 6:
+        return rp_concat((rp_tensor[]){rp_slice(x, 0, k % 5, ROWS), rp_slice(y, 0, 0, k % 5)}, 2,
+                         0);
+    case 7: return k % 2 ? rp_neg(x) : rp_abs(x);
+    default: return rp_cumsum(x, 0);
+    }
+}
+
+static rp_status drawn(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    const program *p = user;
+    uint32_t seed = p->seed;
+    rp_tensor v[3];
+    (void)err;
+    v[0] = rp_jit_tensor(call, &args->item[0]);
+    v[1] = rp_jit_tensor(call, &args->item[1]);
+    v[2] = rp_add(v[0], v[1]);
+    rp_jit_break(call, "the ways part here");
+    for (uint32_t i = 0; i < OPS; i++) {
+        uint32_t what = next(&seed), k = next(&seed), at = next(&seed), anew = p->call * 77u + i;
+        if (p->change >> i & 1) k = next(&anew);
+        v[at % 3] = draw_op(v[at / 3 % 3], v[at / 9 % 3], what, k);
+        if (i == OPS / 2) rp_jit_break(call, "another one");
+    }
+    *result = rp_jit_value(call, rp_add(rp_add(v[0], v[1]), v[2]));
+    return RP_OK;
+}
+
+static void a_run_that_differs_anywhere_is_its_own(void **state) {
+    static float a[ROWS] = {1, -2, 3, 0.5f, -0.25f, 4}, b[ROWS] = {2, 1, -1, 0, 3, -3};
+    rp_value v[] = {f32_of(a, 1, ROWS, 0), f32_of(b, 1, ROWS, 0)}, args = rp_value_tuple(v, 2);
+    rp_jit *f = NULL, *plain = NULL;
+    program p = {0};
+    (void)state;
+    for (int i = 0; i < n_calls; i++) {
+        rp_output *o, *q;
+        if (i % 30 == 0) {
+            rp_jit_free(f);
+            rp_jit_free(plain);
+            p.seed = (uint32_t)i + 1;
+            f = jit_at(drawn, 1, RP_DYNAMIC_NONE, &p);
+            plain = jit_at(drawn, 0, RP_DYNAMIC_NONE, &p);
+        }
+        p.call = (uint32_t)i % 7;
+        p.change = i % 3 ? 1u << i % OPS : 0;
+        o = jit_ok(f, &args);
+        q = jit_ok(plain, &args);
+        assert_memory_equal(jit_result(o)->tensor.data, jit_result(q)->tensor.data, sizeof a);
+        rp_output_free(o);
+        rp_output_free(q);
+    }
+    rp_jit_free(f);
+    rp_jit_free(plain);
+}
+
+static const front_recording *recording_of(const rp_jit *f) {
+    assert_int_equal(f->n_entries, 1);
+    return f->entries->recording;
+}
+
+static void equal_runs_take_over_every_node(void **state) {
+    static float a[ROWS] = {1, 2, 3, 4, 5, 6}, b[ROWS] = {6, 5, 4, 3, 2, 1};
+    rp_value v[] = {f32_of(a, 1, ROWS, 0), f32_of(b, 1, ROWS, 0)}, args = rp_value_tuple(v, 2);
+    program p = {.seed = 4};
+    rp_jit *f = jit_at(drawn, 1, RP_DYNAMIC_NONE, &p);
+    uint32_t n = 0, nodes = 0;
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        rp_output_free(jit_ok(f, &args));
+        const front_recording *rec = recording_of(f);
+        if (i == 2) n = rec->asked.path.n;
+        if (i == 2) nodes = ir_graph_count(rec->g->ir);
+        if (i < 2) continue;
+        assert_int_equal(rec->asked.path.n, n);
+        assert_int_equal(rec->asked.path.next, n);
+        assert_int_equal(ir_graph_count(rec->g->ir), nodes);
+    }
+    assert_in_range(n, OPS, nodes);
+    rp_jit_free(f);
+}
+
+/* Each thing that tells one node from another, alone. */
+static void a_node_is_told_by_all_that_makes_it(void **state) {
+    rp_graph *g = rp_graph_new("told");
+    trace_asked asked = {.first = 1, .now = 1};
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3));
+    rp_tensor y = rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(2, 3));
+    ir_ref in[] = {x.ref, y.ref}, sum = rp_sum(x, 1, true).ref, out = y.ref;
+    ir_attr is[] = {{.key = IR_ATTR_AXIS, .u.i = 1}, {.key = IR_ATTR_KEEP, .u.i = 1}};
+    ir_attr swapped[] = {is[1], is[0]}, other[] = {is[0], is[1]};
+    (void)state;
+    g->asked = &asked;
+    trace_path_note(g, sum, is, 2);
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 2), IR_NONE); /* nothing is next */
+    asked.path.next = 0;
+    other[0].u.i = 0;
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, swapped, 2), IR_NONE);
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, other, 2), IR_NONE);
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 1), IR_NONE);
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 2, is, 2), IR_NONE);
+    assert_int_equal(trace_path_follow(g, IR_sum, &out, 1, is, 2), IR_NONE);
+    assert_int_equal(trace_path_follow(g, IR_amax, in, 1, is, 2), IR_NONE);
+    assert_int_equal(asked.path.next, 0);
+    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 2), sum);
+    assert_int_equal(asked.path.next, 1);
+    base_free(asked.path.v);
+    g->asked = NULL;
+    rp_graph_free(g);
+}
+
+/* --- memory of values ------------------------------------------------------------------------- */
+
+/* In the block that is kept, or in one of the run, of two values at most. */
+static bool is_owned(const front_room *m, const void *p, size_t bytes) {
+    uintptr_t kept = (uintptr_t)m->data, at = (uintptr_t)p;
+    bool owned = m->data && at >= kept && at + bytes <= kept + m->size;
+    for (uint32_t i = 0; i < m->n_owned; i++) {
+        uintptr_t from = (uintptr_t)m->owned[i];
+        owned = owned || (at >= from && at <= from + bytes + 64);
+    }
+    return owned;
+}
+
+/* x + 1, which the host reads, and twice that, of any size. */
+static rp_status read_and_doubled(void *user, rp_jit_call *call, const rp_value *args,
+                                  rp_value *result, rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), y = rp_add_scalar(x, 1);
+    (void)err;
+    rp_buffer seen = rp_jit_read(call, y);
+    rp_tensor z = rp_neg(y);
+    rp_buffer other = rp_jit_read(call, z);
+    const float *p = seen.data, *q = other.data;
+    const front_room *m = &call->session->rec->room;
+    size_t bytes = (size_t)seen.dim[0] * sizeof *p;
+    *(int *)user += !is_owned(m, p, bytes) || !is_owned(m, q, bytes);
+    for (int64_t i = 0; p && q && i < seen.dim[0]; i++) *(int *)user += p[i] != -q[i];
+    *result = rp_jit_value(call, rp_sub(y, z));
+    return RP_OK;
+}
+
+static void values_of_any_size_have_memory(void **state) {
+    enum { MOST = 300000 }; /* more than is kept from run to run */
+    static const int64_t sizes[] = {3,    3,    20, 4,      1000, 1000, 3,
+                                    MOST, MOST, 5,  100000, 3,    1000, MOST};
+    static float x[MOST];
+    int wrong = 0;
+    rp_jit *f = jit_at(read_and_doubled, 1, RP_DYNAMIC_ALL, &wrong);
+    (void)state;
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 101) - 40;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        rp_value v = f32_of(x, 1, sizes[k], 0), args = rp_value_tuple(&v, 1);
+        rp_output *o = jit_ok(f, &args);
+        const float *y = jit_result(o)->tensor.data;
+        for (int64_t i = 0; i < sizes[k]; i++) assert_true(y[i] == 2 * (x[i] + 1));
+        rp_output_free(o);
+        assert_int_equal(wrong, 0);
+        assert_in_range(recording_of(f)->room.size, 0, 1 << 20);
+        assert_int_equal(recording_of(f)->room.n_owned, 0);
+        assert_int_equal(recording_of(f)->room.used, 0);
+    }
+    rp_jit_free(f);
+}
+
+/* --- memory of arguments ----------------------------------------------------------------------- */
+
+/* The state is x + 1 from the break on, and what is read of x behind it is x. */
+static rp_status overwriting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor memory = rp_jit_tensor(call, &args->item[0]), x = rp_jit_tensor(call, &args->item[1]);
+    (void)user;
+    (void)err;
+    (void)rp_update(memory, rp_add_scalar(x, 1));
+    rp_jit_break(call, "the state is written");
+    *result = rp_jit_value(call, rp_mul_scalar(x, 2));
+    return RP_OK;
+}
+
+static void what_lies_in_a_state_keeps_its_value(void **state) {
+    rp_jit *f = jit_at(overwriting, 1, RP_DYNAMIC_NONE, NULL);
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        float memory[4] = {1, 2, 3, (float)i};
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_value v[] = {f32_of(memory, 1, 4, 0), f32_of(memory, 1, 4, 0)};
+        v[0].state = true;
+        rp_value args = rp_value_tuple(v, 2);
+        o = jit_ok(f, &args);
+        for (int k = 0; k < 3; k++) {
+            assert_true(((float *)jit_result(o)->tensor.data)[k] == 2 * (float)(k + 1));
+            assert_true(memory[k] == (float)(k + 2));
+        }
+        rp_output_free(o);
+        v[1].state = true;
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+    }
+    rp_jit_free(f);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_that_differs_anywhere_is_its_own),
+        cmocka_unit_test(equal_runs_take_over_every_node),
+        cmocka_unit_test(a_node_is_told_by_all_that_makes_it),
+        cmocka_unit_test(values_of_any_size_have_memory),
+        cmocka_unit_test(what_lies_in_a_state_keeps_its_value),
+    };
+    if (argc > 1) n_calls = atoi(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
