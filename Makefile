@@ -62,7 +62,8 @@ SAN_fuzz  := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=a
 OPT_release := -O2 -DNDEBUG
 OPT_debug   := -Og
 # Tests are compiled once and run once; without what debuggers want they link in half the time, and with gold, where it is, in
-# half of that. Those of one unit hardly compute; compiling them is most of what they take.
+# half of that. Those of one unit hardly compute; compiling them is most of what they take
+# (but for templates, which are compiled into gen_*).
 TEST_release := -O1 -g0
 UNIT_release := -O0
 LINK_release = -Wl,-S $(GOLD)
@@ -92,7 +93,7 @@ setup:
 
 $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) $(if $(filter test/%,$<),$(TEST_$(CONFIG))) $(if $(filter test/unit/%,$<),$(UNIT_$(CONFIG))) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) $(if $(filter test/%,$<),$(TEST_$(CONFIG))) $(if $(filter test/unit/%,$(filter-out test/unit/gen_%,$<)),$(UNIT_$(CONFIG))) -MMD -MP -c $< -o $@
 
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)" "$(PACK_SRC)"
