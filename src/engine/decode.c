@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "compile/skips.h"
 #include "engine/decode_code.h"
 #include "engine/isa.h"
 #include "gen/decode.h"
@@ -35,11 +36,28 @@ typedef struct builder {
 
 /* ---- whether ------------------------------------------------------------------------------------- */
 
+/* Shared memory and clusters as the kernels want them. */
+static bool has_room(const char *arch) {
+    static const char *const all[] = {"sm_90", "sm_100", "sm_103"};
+    for (size_t i = 0; arch && i < sizeof all / sizeof *all; i++)
+        if (strcmp(arch, all[i]) == 0) return true;
+    return false;
+}
+
 bool engine_decode_wanted(const engine_plans_options *o) {
     const rp_compilation_config *c = o->config;
     return o->arch && *o->arch && c->decode_kernels && !engine_isa_exact(c, o->arch) &&
            c->level == RP_LEVEL_PIECEWISE && strcmp(c->backend, "eager") != 0 &&
            rp_cudagraph_has_mode(rp_config_cudagraph_mode(c), RP_CUDAGRAPH_FULL);
+}
+
+/* What rewrites the graph of a model would not reach these kernels. */
+static rp_status check_passes(const engine_plans_options *o, rp_error *err) {
+    compile_skips skips;
+    RP_TRY(compile_skips_of(o->config, &skips, err));
+    return skips.n_extra == 0 ? RP_OK
+                              : rp_fail(err, RP_UNSUPPORTED,
+                                        "registered passes or ops may change the model's graph");
 }
 
 static rp_status check_types(const model_source *source, rp_error *err) {
@@ -460,10 +478,42 @@ out:
     return st;
 }
 
+rp_status engine_decode_can(const engine_plans_options *o, rp_error *err) {
+    builder b = {.hp = model_source_hparams(o->source), .err = err};
+    if (!has_room(o->arch))
+        return rp_fail(err, RP_UNSUPPORTED, "its kernels were not made for %s", o->arch);
+    RP_TRY(check_passes(o, err));
+    RP_TRY(check_types(o->source, err));
+    return fit(&b);
+}
+
+static void put_packs(const plan *p, base_buf *out) {
+    for (uint32_t i = 0; i < p->n_packs; i++) {
+        const plan_pack *k = &p->packs[i];
+        base_buf_printf(out, "%" PRId64 " %" PRId64 " %d\n", k->k, k->size, k->swizzled);
+        for (uint32_t s = 0; s < k->n_sections; s++)
+            for (uint32_t m = 0; m < k->sections[s].n_params; m++)
+                base_buf_printf(out, "%s\n", p->params[k->sections[s].params[m]].name);
+    }
+}
+
+rp_status engine_decode_key(const engine_plans *all, cache_key *k, rp_error *err) {
+    char hex[33] = "";
+    base_buf b;
+    base_buf_init(&b, 0);
+    put_packs(all->model, &b);
+    put_packs(all->head, &b);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) base_hash_hex(base_hash(b.data, b.len), hex);
+    if (st == RP_OK) st = cache_key_add(k, "steps", "decode", err);
+    if (st == RP_OK) st = cache_key_add(k, "packed weights", hex, err);
+    base_buf_done(&b);
+    return st;
+}
+
 rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans *all,
                               const compile_nvrtc *nvrtc, engine_plans *out, rp_error *err) {
     builder b = {.hp = model_source_hparams(o->source), .err = err};
-    RP_TRY(check_types(o->source, err));
     RP_TRY(fit(&b));
     RP_TRY(engine_decode_code(o, nvrtc, b.of, N_CLASSES, b.modules, &out->stats, err));
     RP_TRY(make_model(&b, all->model, &out->model));
@@ -471,6 +521,6 @@ rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans 
     out->stats.pieces = out->model->n_pieces;
     out->stats.compiled = out->model->n_compiled;
     out->stats.distinct = out->model->n_distinct;
-    out->stats.kernels = N_CLASSES * GEN_DECODE_KERNELS_;
+    out->stats.kernels = out->model->n_functions; /* those of the head are the same */
     return RP_OK;
 }

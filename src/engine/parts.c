@@ -84,6 +84,7 @@ static rp_status join_head(engine_part *p, const rp_batch_descriptor *key, rp_er
     if (own) follow(&ps->head, &e->head);
     RP_TRY(bind_sizes(ps, own ? &e->head : &ps->head, b, ps->max.tokens, rows, err));
     join(p, b->launches, b->n);
+    p->last_head = b;
     if (!ps->after) return RP_OK;
     join(p, ps->after, 1);
     p->joined[p->n_joined - 1].items += rows;
@@ -120,7 +121,8 @@ static rp_status part_list(void *user, const rp_batch_descriptor *key, const gra
     *out = p->joined ? p->joined : p->last->launches;
     *out_n = p->joined ? p->n_joined : p->last->n;
     *out_scratch = p->last->scratch;
-    if (p->joined && p->head && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
+    if (p->joined && p->head && p->last_head->scratch > *out_scratch)
+        *out_scratch = p->last_head->scratch;
     return RP_OK;
 }
 
@@ -274,8 +276,18 @@ static rp_status make_own_heads(engine_part *p, rp_error *err) {
     return RP_OK;
 }
 
+/* Launches of the longest head. */
+static uint32_t most_of_heads(const engine_parts *ps) {
+    uint32_t most = ps->head_part.bound->n;
+    for (uint32_t i = 0; i < ps->n_entries; i++) {
+        const engine_program *head = &ps->entries[i].head;
+        if (head->x && head->p->n_launches > most) most = head->p->n_launches;
+    }
+    return most;
+}
+
 static rp_status make_whole(engine_parts *ps, rp_error *err) {
-    RP_TRY(make_model(ps, &ps->whole, ps->head_part.bound->n + 1, err));
+    RP_TRY(make_model(ps, &ps->whole, most_of_heads(ps) + 1, err));
     RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->whole.head, err));
     RP_TRY(make_own_heads(&ps->whole, err));
     RP_TRY(add_args(&ps->whole, &ps->head, 0, ps->head.p->n_pieces, err));

@@ -23,6 +23,7 @@ typedef struct engine_part {
     plan_bound **own;         /* of pieces of the model: those of each entry */
     plan_bound **own_head;    /* of the whole step: those of entries that have a head, else NULL */
     const plan_bound *last;   /* bound, or one of own: what was bound last */
+    const plan_bound *last_head; /* head, or one of own_head */
     /* several lists in one, behind what takes the step's inputs; NULL: only what is bound */
     hal_launch *joined;
     uint32_t n_joined;      /* launches of the key bound last */
@@ -50,7 +51,7 @@ typedef struct engine_parts {
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;
 
-/* The first entry that serves steps of this key, which is that of decode steps or of the very size where there is one; NULL: the model's program does. */
+/* The first entry that serves steps of this key, which is that of the very size or of decode steps where there is one; NULL: the model's program does. */
 engine_entry *engine_parts_entry(const engine_parts *ps, const rp_batch_descriptor *key);
 /* After all programs are open and every leaf of model and head is set. */
 rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;

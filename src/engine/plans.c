@@ -118,7 +118,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
     if (o->decode_of)
-        RP_TRY_OUT(cache_key_add(k, "steps", "decode", err));
+        RP_TRY_OUT(engine_decode_key(o->decode_of, k, err));
     else if (o->last)
         RP_TRY_OUT(add_sizes(o, k, err));
     RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));

@@ -13,10 +13,11 @@ typedef struct engine_plans {
     int64_t first, last; /* sizes of a step that it is for, without a head; 0, 0: all */
     bool is_range;       /* of compile_ranges_endpoints; else of compile_sizes */
     bool decode;         /* of decode steps alone (decode.h) */
-    struct engine_plans *
-        sized; /* decode steps, sizes, then ranges, the latter ascending (engine_plans_load_sizes) */
+    struct engine_plans
+        *sized; /* sizes, decode steps, then ranges, ascending each (engine_plans_load_sizes) */
     uint32_t n_sized;
-    char no_decode[480]; /* of those of all sizes: why decode steps are wanted in a plan of their own and have none, or empty */
+    char no_decode
+        [480]; /* of those of all sizes: why decode steps are wanted in a plan of their own and have none, or empty */
     pass_counts passes;  /* of both, also of cached ones */
     compile_stats stats; /* of the model graph; compiles and kernels with the head's */
     bool from_cache;

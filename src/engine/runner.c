@@ -111,8 +111,11 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     RP_TRY_OUT(engine_layers_init(&r->layers, &r->parts.model, &r->kv, err));
     plan_exec_set_context(r->parts.model.x, &r->context);
     plan_exec_set_context(r->parts.head.x, &r->context);
-    for (uint32_t i = 0; i < r->parts.n_entries; i++)
-        plan_exec_set_context(r->parts.entries[i].prog.x, &r->context);
+    for (uint32_t i = 0; i < r->parts.n_entries; i++) {
+        const engine_entry *e = &r->parts.entries[i];
+        plan_exec_set_context(e->prog.x, &r->context);
+        if (e->head.x) plan_exec_set_context(e->head.x, &r->context);
+    }
     *out = r;
     r = NULL;
 out:

@@ -102,22 +102,31 @@ static rp_status add_ranges(const engine_plans_options *all, engine_plans *p, rp
     return RP_OK;
 }
 
-/* Where the kernels of decode steps do not take the model, the code of all sizes serves them. */
-static rp_status add_decode(const engine_plans_options *all, engine_plans *p, rp_error *err) {
+static rp_status load_decode(const engine_plans_options *all, engine_plans *p, char why[WHY],
+                             rp_error *err) {
     engine_plans_options o = *all;
-    char why[WHY];
-    rp_error failed = {0};
     o.first = 1;
     o.last = GEN_DECODE_MOST;
     o.decode_of = p;
+    *why = 0;
+    RP_TRY(engine_decode_can(&o, err));
+    return load_size(&o, p, why, err);
+}
+
+/* Where there are no kernels of decode steps, whatever the reason, the code of all sizes serves them. */
+static rp_status add_decode(const engine_plans_options *o, engine_plans *p, rp_error *err) {
+    char why[WHY];
+    rp_error failed = {0};
     const uint32_t before = p->n_sized;
-    const rp_status st = load_size(&o, p, why, &failed);
-    if (st != RP_OK && st != RP_UNSUPPORTED) return rp_fail(err, st, "%s", failed.text);
+    const rp_status st = load_decode(o, p, why, &failed);
+    if (st == RP_NOMEM || st == RP_CANCELLED) return rp_fail(err, st, "%s", failed.text);
     if (p->n_sized > before) {
         p->sized[before].decode = true;
         return RP_OK;
     }
     (void)snprintf(p->no_decode, sizeof p->no_decode, "%s", st == RP_OK ? why : failed.text);
+    if (st != RP_OK && st != RP_UNSUPPORTED)
+        base_log(RP_LOG_WARNING, "decode steps run the kernels of other steps: %s", p->no_decode);
     base_log_ch(RP_LOG_CH_AUTOTUNING, false, "decode steps run the kernels of other steps: %s",
                 p->no_decode);
     return RP_OK;
@@ -129,7 +138,7 @@ rp_status engine_plans_load_sizes(const engine_plans_options *o, engine_plans *p
     if (!n && !n_ends && !decode) return RP_OK;
     p->sized = base_alloc_array(n + n_ends + 2, sizeof *p->sized);
     if (!p->sized) return rp_fail(err, RP_NOMEM, "%zu step sizes", n + n_ends + decode);
-    if (decode) RP_TRY(add_decode(o, p, err));
     RP_TRY(add_sizes(o, p, err));
+    if (decode) RP_TRY(add_decode(o, p, err));
     return add_ranges(o, p, err);
 }

@@ -18,7 +18,8 @@ enum {
     MAX_CHUNK = 4096,  /* bytes of one copy */
     MAX_GROUP = 8,     /* tiles whose partial sums wait for one barrier */
     MAX_PARTS = 16384, /* bytes of their room */
-    MAX_HELD = 24      /* pieces of x and of gains that a lane has registers for */
+    MAX_HELD = 24,     /* pieces of x and of gains that a lane has registers for */
+    MAX_ROW = 32       /* pieces of x alone; of several rows the template reads more again */
 };
 
 static const gen_step_matrix matrix_of[] = {
@@ -109,7 +110,8 @@ static rp_status check_tile(const gen_decode *d, uint32_t m, size_t max_shared, 
     const uint32_t slice = k_of(d, m) / STEP / t->warps;
     const bool normed = m == GEN_DECODE_QKV || m == GEN_DECODE_BEGIN || m == GEN_DECODE_UP ||
                         m == GEN_DECODE_LOGITS;
-    if (normed && (d->most == 1 ? slice / 8 : slice) > MAX_HELD)
+    const uint32_t held = d->most == 1 ? gen_div_up(slice, 8) : slice;
+    if ((normed && held > MAX_HELD) || (d->most == 1 && held > MAX_ROW))
         return rp_fail(
             err, RP_UNSUPPORTED,
             "decode step: of %u rows of %u elements a block has no registers for its share",

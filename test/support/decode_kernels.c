@@ -9,13 +9,13 @@
 
 rp_engine *decode_engine(const char *model, bool own, const char *more) {
     return engine_must(
-        model, (const char *[]){"device=cuda:0", "max_num_seqs=8", "max_model_len=128",
+        model, (const char *[]){"device=cuda:0", "max_num_seqs=8", "max_model_len=1024",
                                 own ? "decode_kernels=true" : "decode_kernels=false", more, NULL});
 }
 
 /* --- one sequence ------------------------------------------------------------------------ */
 
-enum { TOP = 8, N_SCORES = 64, N_PROMPT = 3 };
+enum { TOP = 8, N_SCORES = 64, MOST_PROMPT = 900 };
 
 typedef struct scores {
     uint32_t n;
@@ -31,17 +31,18 @@ static void on_token(void *user, uint32_t position, int32_t id, double logprob, 
 }
 
 /* Token by token, over three blocks of the cache. */
-static scores score(const char *model, bool own, const char *more, uint64_t *steps) {
+static scores score(const char *model, uint32_t prompt, bool own, const char *more,
+                    uint64_t *steps) {
     rp_engine *e = decode_engine(model, own, more);
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     scores s = {0};
-    int32_t ids[N_PROMPT + N_SCORES];
-    for (int i = 0; i < N_PROMPT + N_SCORES; i++) ids[i] = (i * 31 + i / 7) % 250;
+    int32_t ids[MOST_PROMPT + N_SCORES];
+    for (uint32_t i = 0; i < prompt + N_SCORES; i++) ids[i] = (int32_t)((i * 31 + i / 7) % 250);
     o.step = 1;
     o.top_logits = TOP;
     o.on_token = on_token;
     o.user = &s;
-    (void)must_score(e, ids, N_PROMPT, N_PROMPT + N_SCORES, o);
+    (void)must_score(e, ids, prompt, prompt + N_SCORES, o);
     if (steps) *steps = (uint64_t)engine_count(e, "decode_kernels.steps");
     rp_engine_close(e);
     assert_int_equal(s.n, N_SCORES);
@@ -115,13 +116,14 @@ static void check_near(uint32_t n, const answers *got, const answers *want, doub
     assert_true(compared >= n); /* the first of each comes from a prompt */
 }
 
-void decode_check_scores(const char *model, double most) {
+void decode_check_scores(const char *model, uint32_t prompt, double most) {
     uint64_t steps = 0;
-    const scores own = score(model, true, NULL, &steps), all = score(model, false, NULL, NULL);
+    const scores own = score(model, prompt, true, NULL, &steps),
+                 all = score(model, prompt, false, NULL, NULL);
     const double far = farthest(&own, &all);
     assert_true(steps >= N_SCORES);
     if (!(far > 0 && far < most)) fail_msg("%s: logits are off by %g", model, far);
-    const scores again = score(model, true, "async_scheduling=false", NULL);
+    const scores again = score(model, prompt, true, "async_scheduling=false", NULL);
     assert_memory_equal(&own, &again, sizeof own);
 }
 

@@ -19,7 +19,7 @@ static const char MODEL[] = "synthetic:tiny-32";
 static void logits_are_near_those_of_all_kernels(void **state) {
     (void)state;
     NEEDS_GPU();
-    decode_check_scores(MODEL, 0.2);
+    decode_check_scores(MODEL, 3, 0.2);
 }
 
 static void any_number_of_sequences_is_near(void **state) {

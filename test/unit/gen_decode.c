@@ -105,6 +105,8 @@ static void what_does_not_fit_is_refused(void **state) {
                  {1, 64, 32, 90, MAX_SHARED, "step: feed-forward size 90 is no multiple of 32"},
                  {8, 8192, 32, 96, MAX_SHARED,
                   "decode step: of 8 rows of 8192 elements a block has no registers for its share"},
+                 {1, 64, 32, 8224, MAX_SHARED,
+                  "decode step: of 1 rows of 8224 elements a block has no registers for its share"},
                  {1, 64, 32, 96, 1024,
                   "decode step, qkv: 2208 bytes of shared memory; a block may have 1024"}};
     (void)state;

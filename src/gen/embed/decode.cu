@@ -62,7 +62,7 @@ struct rk_decode_tile {
         PARTS = WARPS * SLOTS * CHUNK_BYTES, SQUARES = PARTS + SETS * GROUP * PART * 4, SCALES = SQUARES + WARPS * ROWS * 4, BARS = (SCALES + ROWS * 4 + 7) / 8 * 8,
         BYTES = BARS + WARPS * SLOTS * 8
     };
-    static_assert(K % 32 == 0 && K / 32 % WARPS == 0 && SLICE % CHUNK == 0 && CAP <= SLOTS && (ROWS == 1 || ROWS == 8), "tile");
+    static_assert(K % 32 == 0 && K / 32 % WARPS == 0 && SLICE % CHUNK == 0 && CAP <= SLOTS && (ROWS == 8 || (ROWS == 1 && !STREAM)), "tile");
 };
 
 /* A warp's ring. All lanes count along, the first one fetches. U: which tile of the packed weights is one of a unit. */

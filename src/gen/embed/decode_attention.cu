@@ -248,7 +248,7 @@ struct rk_decode_attention {
             rk_barriers_visible();
             rk_barrier_expect(rk_shared(&r.bar), SENT_BYTES);
         }
-        /* A row of padding has no sequence: it reads its position 0 in block 0, which is nobody's. */
+        /* A row of padding has no sequence: it reads position 0 of the first one, and nobody reads what becomes of it. */
         const int seq = rk_settled((const rp_i32 *)seqs + row), position = rk_settled((const rp_i32 *)positions + row), n = seq < 0 ? 0 : (position + 15) / 16;
         const caches from = {(const rp_u16 *)k, (const rp_u16 *)v, (const rp_i32 *)tables + (seq < 0 ? 0 : seq) * width, head};
         int i = worker;
