@@ -86,7 +86,7 @@ static answers answer(const char *model, uint32_t n, bool own, const char *more,
     answers a = {0};
     bool left = true;
     rp_error err = {0};
-    (void)submit(e, 0, 3); /* whose keys and values lie where those of the others come to lie */
+    (void)submit(e, 2, 3); /* whose keys and values lie where those of the others come to lie */
     must_run(e, -1);
     for (uint32_t i = 0; i < n; i++) id[i] = submit(e, i, n);
     while (left) {
@@ -133,6 +133,8 @@ void decode_check_together(const char *model, uint32_t n, const char *more, doub
     const answers own = answer(model, n, true, more, false),
                   all = answer(model, n, false, more, false);
     check_near(n, &own, &all, most);
+    for (uint32_t i = 0; !more && i < n; i++) /* of a prompt, which is no decode step */
+        assert_true(own.logprobs[i][0] == all.logprobs[i][0]);
 }
 
 void decode_check_poisoned(const char *model, uint32_t n) {
