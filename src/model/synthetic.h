@@ -18,7 +18,7 @@ typedef struct model_synth {
 
 #define MODEL_SYNTH_PREFIX "synthetic:"
 /* What a model may be called, for messages. */
-#define MODEL_FORMS                                                                 \
+#define MODEL_FORMS                                                                          \
     "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, " \
     "smollm2-135m, llama-1b or llama-8b"
 
