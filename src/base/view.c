@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/gcd.h"
+
 enum {
     MOST_TERMS = 2 * BASE_VIEW_RANK + 2,
     MOST_STEPS = 1 << 16 /* of a search */
@@ -81,15 +83,6 @@ static void add_term(search *s, int64_t by, int64_t most) {
     s->n++;
 }
 
-static int64_t divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static bool reaches(search *s, uint32_t i, int64_t rest) {
     if (rest < 0 || rest > s->reach[i]) return false;
     if (rest == 0 || s->steps++ > MOST_STEPS) return true;
@@ -108,7 +101,7 @@ static bool comes_to(search *s, int64_t distance) {
     s->steps = 0;
     for (uint32_t i = s->n; i-- > 0;) {
         s->reach[i] = s->reach[i + 1] + s->t[i].by * s->t[i].most;
-        s->unit[i] = divisor(s->t[i].by, s->unit[i + 1]);
+        s->unit[i] = base_gcd(s->t[i].by, s->unit[i + 1]);
     }
     return reaches(s, 0, distance);
 }

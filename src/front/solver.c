@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/gcd.h"
 #include "base/log.h"
 
 void front_solver_done(front_solver *s) {
@@ -221,21 +222,12 @@ static bool learn_linear(front_solver *s, const front_fact *f, uint32_t i, int64
     return -c / coef == y->max && narrow(s, f, i, INT64_MIN, y->max - 1);
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* symbol % k == 0 */
 static bool learn_divisor(front_solver *s, const front_fact *f, uint32_t i, int64_t k) {
     front_symbol *y = &s->symbol[i];
     int64_t joined = 0;
-    if (__builtin_mul_overflow(y->divisor, k / gcd(y->divisor, k), &joined) || joined > INT64_C(1)
-                                                                                            << 31)
+    if (__builtin_mul_overflow(y->divisor, k / base_gcd(y->divisor, k), &joined) ||
+        joined > INT64_C(1) << 31)
         return false;
     if (joined == y->divisor) return true;
     if (y->strict) violated(s, y, f, "not all of its range is served");

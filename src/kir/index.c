@@ -1,6 +1,7 @@
 /* Builders of index arithmetic: folding by ranges and affine forms, and sharing.
  *
  * A folded value equals the unfolded one for every value the symbols and counters can take. */
+#include "base/gcd.h"
 #include "kir/affine.h"
 
 bool kir_const_value(const kir_func *f, kir_ref r, int64_t *out) {
@@ -71,20 +72,8 @@ static kir_ref build_mul(kir_func *f, kir_ref a, kir_ref b) {
     return kir_append_shared(f, KIR_IMUL, a, b, KIR_NONE);
 }
 
-static int64_t gcd64(int64_t a, int64_t b) {
-    if (a == INT64_MIN || b == INT64_MIN) return 1;
-    a = a < 0 ? -a : a;
-    b = b < 0 ? -b : b;
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 static int64_t common_factor(const kir_affine *a, int64_t d) {
-    for (uint32_t i = 0; i < a->n; i++) d = gcd64(d, a->term[i].k);
+    for (uint32_t i = 0; i < a->n; i++) d = base_gcd(d, a->term[i].k);
     return d;
 }
 
@@ -100,7 +89,7 @@ static kir_ref div_reduced(kir_func *f, kir_affine rest, int64_t d, int64_t g) {
 static int64_t split_by_factor(const kir_func *f, const kir_affine *a, int64_t d, kir_affine *hi,
                                kir_affine *lo) {
     for (uint32_t i = 0; i < a->n; i++) {
-        int64_t g = gcd64(a->term[i].k, d);
+        int64_t g = base_gcd(a->term[i].k, d);
         kir_range r;
         if (g < 2 || g == d) continue;
         kir_affine_split(a, g, hi, lo);

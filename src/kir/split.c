@@ -4,6 +4,7 @@
  * extent whose counter meets / or % by constants becomes an outer and an inner loop; then a loop with
  * conditions (or wraps) on its counter becomes a few loops, one for each stretch. The order
  * of iterations stays, so results do. REDUCE loops are left alone: their lanes hang on the counter. */
+#include "base/gcd.h"
 #include "kir/affine.h"
 #include "kir/rebuild.h"
 
@@ -41,15 +42,6 @@ static bool uses_counter(const kir_func *f, kir_ref index, kir_ref at) {
     return false;
 }
 
-static int64_t gcd64(int64_t a, int64_t b) {
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 /* Extent of the inner loop, or 0: the largest divisor if the second pass can take the smaller ones
  * apart, else what all have in common. */
 static int64_t inner_extent(const kir_func *f, kir_ref at, kir_ref end, int64_t n) {
@@ -61,7 +53,7 @@ static int64_t inner_extent(const kir_func *f, kir_ref at, kir_ref end, int64_t 
             d < 1)
             continue;
         if (!uses_counter(f, in->in[0], at)) continue;
-        common = gcd64(common, d);
+        common = base_gcd(common, d);
         if (d > largest && d < n && n % d == 0) largest = d;
     }
     if (largest && largest / common <= MAX_STRETCHES && largest >= MIN_INNER) return largest;
