@@ -430,50 +430,40 @@ static rp_status copy_plan(const plan *from, plan **out, rp_error *err) {
     return st;
 }
 
-/* A copy, of which the model's launches and what they need are dropped. */
-static rp_status begin(builder *b, const plan *from, const char *name) {
-    if (from->n_inner)
-        return rp_fail(b->err, RP_UNSUPPORTED, "the model has graphs within its graph");
-    RP_TRY(copy_plan(from, &b->p, b->err));
-    b->p->name = base_arena_str(b->p->arena, name);
-    return b->p->name ? RP_OK : rp_fail(b->err, RP_NOMEM, "plan of a decode step");
-}
-
 /* Whatever is in memory stays there to the end. */
 static rp_status seal(plan *p, rp_error *err) {
     for (uint32_t i = 0; i < p->n_values; i++) p->values[i].last = p->n_launches - 1;
     return plan_seal(p, err);
 }
 
-static rp_status make_model(builder *b, const plan *from, plan **out) {
-    rp_status st = RP_OK;
-    RP_TRY_OUT(begin(b, from, "decode"));
+static rp_status fill_model(builder *b) {
     b->p->n_values = b->p->n_consts = b->p->n_modules = b->p->n_functions = 0;
     b->p->n_dim_maps = b->p->n_launches = 0;
-    RP_TRY_OUT(find_leaves(b));
-    RP_TRY_OUT(make_sizes(b, "T", "B"));
-    RP_TRY_OUT(add_code(b));
-    RP_TRY_OUT(make_launches(b));
-    RP_TRY_OUT(seal(b->p, b->err));
-    *out = b->p;
-    b->p = NULL;
-out:
-    plan_free(b->p);
-    b->p = NULL;
-    return st;
+    RP_TRY(find_leaves(b));
+    RP_TRY(make_sizes(b, "T", "B"));
+    RP_TRY(add_code(b));
+    return make_launches(b);
 }
 
-static rp_status make_behind(builder *b, const plan *from, plan **out) {
-    rp_status st = RP_OK;
-    RP_TRY_OUT(begin(b, from, "decode head"));
-    RP_TRY_OUT(make_sizes(b, "R", NULL));
-    RP_TRY_OUT(add_code(b));
-    RP_TRY_OUT(make_head(b));
-    RP_TRY_OUT(seal(b->p, b->err));
-    *out = b->p;
-    b->p = NULL;
-out:
-    plan_free(b->p);
+static rp_status fill_behind(builder *b) {
+    RP_TRY(make_sizes(b, "R", NULL));
+    RP_TRY(add_code(b));
+    return make_head(b);
+}
+
+/* A copy of a plan, of which the launches and what they need are others. */
+static rp_status make_plan(builder *b, const plan *from, const char *name,
+                           rp_status (*fill)(builder *b), plan **out) {
+    if (from->n_inner)
+        return rp_fail(b->err, RP_UNSUPPORTED, "the model has graphs within its graph");
+    RP_TRY(copy_plan(from, &b->p, b->err));
+    b->p->name = base_arena_str(b->p->arena, name);
+    rp_status st = b->p->name ? fill(b) : rp_fail(b->err, RP_NOMEM, "plan of a decode step");
+    if (st == RP_OK) st = seal(b->p, b->err);
+    if (st == RP_OK)
+        *out = b->p;
+    else
+        plan_free(b->p);
     b->p = NULL;
     return st;
 }
@@ -516,8 +506,8 @@ rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans 
     builder b = {.hp = model_source_hparams(o->source), .err = err};
     RP_TRY(fit(&b));
     RP_TRY(engine_decode_code(o, nvrtc, b.of, N_CLASSES, b.modules, &out->stats, err));
-    RP_TRY(make_model(&b, all->model, &out->model));
-    RP_TRY(make_behind(&b, all->head, &out->head));
+    RP_TRY(make_plan(&b, all->model, "decode", fill_model, &out->model));
+    RP_TRY(make_plan(&b, all->head, "decode head", fill_behind, &out->head));
     out->stats.pieces = out->model->n_pieces;
     out->stats.compiled = out->model->n_compiled;
     out->stats.distinct = out->model->n_distinct;
