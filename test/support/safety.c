@@ -101,7 +101,7 @@ static void overwritten_outputs_are_told(void **state) {
     }
 }
 
-/* Reads memory that is neither an argument's nor the call's nor from rp_device_alloc. */
+/* Gives what lies at a place that the function finds by itself: no argument's, nor the call's. */
 static rp_status reads_foreign_memory(void *data, rp_call *call, const rp_value *args,
                                       rp_value *result, rp_error *err) {
     const user *u = data;
@@ -138,18 +138,6 @@ static void foreign_memory_is_in_no_graph(void **state) {
 }
 
 /* --- memory that is freed --------------------------------------------------------------------- */
-
-/* Gives what lies at a place that the function finds by itself. */
-static rp_status gives_foreign(void *data, rp_call *call, const rp_value *args, rp_value *result,
-                               rp_error *err) {
-    const user *u = data;
-    rp_buffer y = args->item[0].tensor;
-    rp_status st = rp_call_output(call, &y, err);
-    if (st == RP_OK)
-        st = rp_stream_copy(rp_call_stream(call), y.data, u->foreign.data, N * sizeof(float), err);
-    if (st == RP_OK) *result = rp_value_tensor(y);
-    return st;
-}
 
 static void *memory_with(const user *u, float value) {
     void *p = NULL;
@@ -190,7 +178,7 @@ static void memory_that_came_again_is_other_memory(void **state) {
     void *next = memory_with(&u, 2);
     u.foreign.data = memory_with(&u, 1);
     const void *was = u.foreign.data;
-    rp_function *f = function_of(&u.b, "f", gives_foreign, &u);
+    rp_function *f = function_of(&u.b, "f", reads_foreign_memory, &u);
     gives(f, 1, RP_RAN_CAPTURE);
     gives(f, 1, RP_RAN_REPLAY);
     rp_device_free(u.b.device, u.foreign.data);
