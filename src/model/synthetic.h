@@ -20,6 +20,7 @@ typedef struct model_synth {
 /* What a model may be called, for messages. */
 #define MODEL_FORMS                                                                          \
     "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, " \
+    "tiny-64, "                                                                              \
     "smollm2-135m, llama-1b or llama-8b"
 
 /* "synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]". RP_CONFIG names the bad part and

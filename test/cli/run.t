@@ -49,13 +49,13 @@ $ reprise run prompts.txt hi
 ! reprise: prompts.txt: no GGUF file: it does not start with the bytes 'GGUF'
 ? 1
 $ reprise run synthetic:tinny hi
-! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, smollm2-135m, llama-1b or llama-8b
+! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, tiny-64, smollm2-135m, llama-1b or llama-8b
 ? 2
 $ reprise run synthetic:tiny,layers=0 hi
 ! reprise: synthetic:tiny,layers=0: layers=0: expected 1 to 4096
 ? 2
 $ reprise run nobody/model hi
-! reprise: no model 'nobody/model': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, smollm2-135m, llama-1b or llama-8b
+! reprise: no model 'nobody/model': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, tiny-64, smollm2-135m, llama-1b or llama-8b
 ? 2
 $ reprise run synthetic:tiny hello-world --max-model-len 4
 ! reprise: prompt of 11 tokens leaves no room in max_model_len 4; shorten it or raise max_model_len

@@ -13,7 +13,7 @@ $ reprise synth tiny
 ! reprise: synth needs --out FILE
 ? 2
 $ reprise synth tinny --out x.gguf
-! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, smollm2-135m, llama-1b or llama-8b
+! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, tiny-32, tiny-64, smollm2-135m, llama-1b or llama-8b
 ? 2
 $ reprise synth tiny --out /dev/full
 ! reprise: cannot write /dev/full: No space left on device

@@ -42,12 +42,15 @@ static void decode_steps_are_near(void **state) {
     static const char *const models[] = {"synthetic:tiny-32", "synthetic:smollm2-135m,dtype=bf16",
                                          "synthetic:llama-1b,layers=3",
                                          "synthetic:llama-8b,layers=2"};
+    static const uint32_t together[] = {2, 5, 8, 9, 30, 64};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         decode_check_scores(models[i], 3, i ? 0.7 : 0.2);
         decode_check_scores(models[i], 900, i ? 0.7 : 0.2); /* warps take several cells */
-        for (uint32_t n = 2; n <= 8; n += 3) decode_check_together(models[i], n, NULL, 0.5);
+        for (size_t n = 0; n < sizeof together / sizeof *together; n++)
+            decode_check_together(models[i], together[n], NULL, 0.5);
         decode_check_poisoned(models[i], 3);
+        decode_check_poisoned(models[i], 20);
     }
     decode_check_together(models[1], 5, "long_prefill_token_threshold=1", 0.5);
 }

@@ -7,10 +7,15 @@
 #include "support/check.h"
 #include "support/engines.h"
 
-rp_engine *decode_engine(const char *model, bool own, const char *more) {
+static rp_engine *engine_of(const char *model, bool few, bool own, const char *more) {
     return engine_must(
-        model, (const char *[]){"device=cuda:0", "max_num_seqs=8", "max_model_len=1024",
+        model, (const char *[]){"device=cuda:0", few ? "max_num_seqs=8" : "max_num_seqs=64",
+                                "max_model_len=1024",
                                 own ? "decode_kernels=true" : "decode_kernels=false", more, NULL});
+}
+
+rp_engine *decode_engine(const char *model, bool own, const char *more) {
+    return engine_of(model, true, own, more);
 }
 
 /* --- one sequence ------------------------------------------------------------------------ */
@@ -61,7 +66,7 @@ static double farthest(const scores *a, const scores *b) {
 
 /* --- several ------------------------------------------------------------------------------- */
 
-enum { MOST = 8, TOKENS = 7 };
+enum { FEW = 8, MOST = 64, TOKENS = 7 };
 
 typedef struct answers {
     int32_t ids[MOST][TOKENS];
@@ -72,7 +77,7 @@ typedef struct answers {
 static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n) {
     int32_t prompt[40];
     rp_request_options r = plain_request(TOKENS);
-    r.n_prompt_ids = 2 + 5 * (n - 1 - i);
+    r.n_prompt_ids = 2 + 5 * ((n - 1 - i) % FEW);
     for (uint32_t k = 0; k < r.n_prompt_ids; k++) prompt[k] = (int32_t)((i * 37 + k * 11) % 250);
     r.prompt_ids = prompt;
     r.logprobs = true;
@@ -81,7 +86,7 @@ static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n) {
 
 /* poison: what a step may not read is NaN. */
 static answers answer(const char *model, uint32_t n, bool own, const char *more, bool poison) {
-    rp_engine *e = decode_engine(model, own, more);
+    rp_engine *e = engine_of(model, n <= FEW, own, more);
     uint64_t id[MOST];
     answers a = {0};
     bool left = true;

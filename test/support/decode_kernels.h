@@ -11,7 +11,7 @@
 rp_engine *decode_engine(const char *model, bool own, const char *more);
 /* Teacher forcing of 64 tokens behind a prompt of at most 900, one a step: largest logits, some of which differ; again, in the same bits. */
 void decode_check_scores(const char *model, uint32_t prompt, double most);
-/* Log probabilities of n <= 8 requests of several lengths in one batch, as long as their tokens are the same. */
+/* Log probabilities of n <= 64 requests of several lengths in one batch, as long as their tokens are the same. */
 void decode_check_together(const char *model, uint32_t n, const char *more, double most);
 /* The same bits where everything that a step may not read is NaN before each. */
 void decode_check_poisoned(const char *model, uint32_t n);

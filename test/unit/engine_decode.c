@@ -30,6 +30,14 @@ static void any_number_of_sequences_is_near(void **state) {
     decode_check_together(MODEL, 8, NULL, 0.25);
 }
 
+/* Where the batch is in several places of a tile of rows, and of 17 not at its end; heads whose rows are read in halves. */
+static void many_sequences_are_near(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    decode_check_together("synthetic:tiny-64", 9, NULL, 0.25);
+    decode_check_together(MODEL, 17, "long_prefill_token_threshold=1", 0.25);
+}
+
 /* Prompts that come a token a step want no logits until their end, so that rows with logits are some of a step's. */
 static void rows_without_logits_are_passed_over(void **state) {
     (void)state;
@@ -109,6 +117,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_near_those_of_all_kernels),
         cmocka_unit_test(any_number_of_sequences_is_near),
+        cmocka_unit_test(many_sequences_are_near),
         cmocka_unit_test(rows_without_logits_are_passed_over),
         cmocka_unit_test(nobody_reads_what_is_not_there),
         cmocka_unit_test(settings_say_whether),

@@ -14,7 +14,7 @@ static const gen_step shapes[] = {
     {.hidden = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .ffn = 14336, .vocab = 128256},
     {.hidden = 64, .heads = 2, .kv_heads = 1, .head_dim = 32, .ffn = 96, .vocab = 100}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-static const uint32_t classes[] = {1, 2, 4, GEN_DECODE_MOST};
+static const uint32_t classes[] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_MOST};
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 
 static gen_decode decode_of(size_t shape, uint32_t most) {
@@ -31,29 +31,60 @@ static gen_decode fitted(size_t shape, uint32_t most) {
     return d;
 }
 
+static void check_tile(const gen_decode *d, unsigned k) {
+    const gen_decode_tile *t = &d->tile[k];
+    assert_true(t->cap >= 1 && t->cap <= t->slots && t->group >= 1 && t->blocks <= t->units &&
+                t->units <= t->blocks * 61);
+}
+
+/* Every unit is somebody's job, and the blocks of a cluster have as many slices each. */
+static void check_job(const gen_decode *d, unsigned k) {
+    const gen_decode_job *j = &d->job[k];
+    const uint32_t per = j->tiles / (k == GEN_DECODE_UP ? 4 : 2), jobs = (j->units + per - 1) / per;
+    assert_true(j->stages >= 4 && j->slices % j->splits == 0 && per >= 1);
+    assert_true(j->splits > 1 ? j->blocks == jobs * j->splits
+                              : j->blocks == (jobs < N_SM ? jobs : N_SM));
+}
+
 /* Every tile is somebody's, copies are whole, what a block may have is enough. */
 static void every_shape_fits(void **state) {
     (void)state;
     for (size_t s = 0; s < N_SHAPES; s++)
         for (size_t c = 0; c < N_CLASSES; c++) {
             gen_decode d = fitted(s, classes[c]);
-            assert_int_equal(gen_decode_has(&d, GEN_DECODE_O), c == 0 || c + 1 == N_CLASSES);
+            const bool many = classes[c] > GEN_DECODE_FEW;
+            assert_int_equal(gen_decode_has(&d, GEN_DECODE_O),
+                             classes[c] == 1 || classes[c] >= GEN_DECODE_FEW);
             assert_true(gen_decode_has(&d, GEN_DECODE_LAST));
+            assert_int_equal(gen_decode_has(&d, GEN_DECODE_EMBED), many);
+            assert_int_equal(gen_decode_has(&d, GEN_DECODE_GATHER), many);
             for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
                 if (!gen_decode_has(&d, (gen_decode_kernel)k)) continue;
                 gen_decode_launch l = gen_decode_launch_of(&d, (gen_decode_kernel)k);
                 assert_true(l.blocks && l.blocks <= N_SM && l.threads % 32 == 0 &&
                             l.threads <= 512 && l.shared <= MAX_SHARED);
-                if (k >= GEN_DECODE_MATRICES_) continue;
-                const gen_decode_tile *t = &d.tile[k];
-                assert_true(t->cap >= 1 && t->cap <= t->slots && t->group >= 1 &&
-                            t->blocks <= t->units && t->units <= t->blocks * 61);
+                if (k < GEN_DECODE_MATRICES_) (many ? check_job : check_tile)(&d, k);
             }
         }
 }
 
 static uint32_t columns_of(const gen_decode *d, gen_decode_kernel k) {
     return d->tile[k].units * d->tile[k].tiles * 16;
+}
+
+static void jobs_are_all_columns(void **state) {
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        gen_decode d = fitted(s, GEN_DECODE_MOST);
+        const uint32_t heads = (d.s.heads + 2 * d.s.kv_heads) * d.s.head_dim;
+        assert_int_equal(d.job[GEN_DECODE_QKV].units * 32, heads);
+        assert_int_equal(d.job[GEN_DECODE_BEGIN].units * 32, heads);
+        assert_int_equal(d.job[GEN_DECODE_O].units * 32, d.s.hidden);
+        assert_int_equal(d.job[GEN_DECODE_FIRST].units * 32, d.s.hidden);
+        assert_int_equal(d.job[GEN_DECODE_UP].units * 32, d.s.ffn);
+        assert_int_equal(d.job[GEN_DECODE_DOWN].units * 32, d.s.hidden);
+        assert_int_equal(d.job[GEN_DECODE_LOGITS].units, (d.s.vocab + 31) / 32);
+    }
 }
 
 static void units_are_all_columns(void **state) {
@@ -92,6 +123,17 @@ static void tiles_of_1b_are_the_measured_ones(void **state) {
     assert_int_equal(d.tile[GEN_DECODE_UP].group, 1);
     assert_int_equal(d.attention.splits, 2);
     assert_int_equal(d.attention.warps, 8);
+    d = fitted(1, 64);
+    assert_int_equal(d.job[GEN_DECODE_QKV].blocks, 96);
+    assert_int_equal(d.job[GEN_DECODE_O].blocks, 88);
+    assert_int_equal(d.job[GEN_DECODE_UP].blocks, 128);
+    assert_int_equal(d.job[GEN_DECODE_DOWN].blocks, 88);
+    assert_int_equal(d.attention.warps, 8);
+    assert_int_equal(d.cells, 3);
+    d = fitted(2, 64);
+    assert_int_equal(d.job[GEN_DECODE_QKV].blocks, 96);
+    assert_int_equal(d.attention.warps, 4);
+    assert_int_equal(d.cells, 3);
 }
 
 static void what_does_not_fit_is_refused(void **state) {
@@ -99,16 +141,20 @@ static void what_does_not_fit_is_refused(void **state) {
         uint32_t most, hidden, head_dim, ffn;
         size_t shared;
         const char *why;
-    } cases[] = {{3, 64, 32, 96, MAX_SHARED, "decode step: no kernels for up to 3 sequences"},
-                 {1, 65, 32, 96, MAX_SHARED, "step: hidden size 65 is no multiple of 32"},
-                 {1, 64, 16, 96, MAX_SHARED, "step: head size 16 is no multiple of 32"},
-                 {1, 64, 32, 90, MAX_SHARED, "step: feed-forward size 90 is no multiple of 32"},
-                 {8, 8192, 32, 96, MAX_SHARED,
-                  "decode step: of 8 rows of 8192 elements a block has no registers for its share"},
-                 {1, 64, 32, 8224, MAX_SHARED,
-                  "decode step: of 1 rows of 8224 elements a block has no registers for its share"},
-                 {1, 64, 32, 96, 1024,
-                  "decode step, qkv: 2208 bytes of shared memory; a block may have 1024"}};
+    } cases[] = {
+        {3, 64, 32, 96, MAX_SHARED, "decode step: no kernels for up to 3 sequences"},
+        {1, 65, 32, 96, MAX_SHARED, "step: hidden size 65 is no multiple of 32"},
+        {1, 64, 16, 96, MAX_SHARED, "step: head size 16 is no multiple of 32"},
+        {1, 64, 32, 90, MAX_SHARED, "step: feed-forward size 90 is no multiple of 32"},
+        {8, 8192, 32, 96, MAX_SHARED,
+         "decode step: of 8 rows of 8192 elements a block has no registers for its share"},
+        {1, 64, 32, 8224, MAX_SHARED,
+         "decode step: of 1 rows of 8224 elements a block has no registers for its share"},
+        {64, 64, 32, 96, 1024,
+         "decode step of 64 sequences: a block may have 1024 bytes of shared memory, which "
+         "are too few"},
+        {1, 64, 32, 96, 1024,
+         "decode step, qkv: 2208 bytes of shared memory; a block may have 1024"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gen_decode d = decode_of(3, cases[i].most);
@@ -119,6 +165,16 @@ static void what_does_not_fit_is_refused(void **state) {
         assert_int_equal(gen_decode_fit(&d, N_SM, cases[i].shared, &err), RP_UNSUPPORTED);
         assert_string_equal(err.text, cases[i].why);
     }
+}
+
+static void heads_that_share_too_much_are_refused(void **state) {
+    gen_decode d = decode_of(3, GEN_DECODE_MOST);
+    rp_error err = {0};
+    (void)state;
+    d.s.heads = 9;
+    assert_int_equal(gen_decode_fit(&d, N_SM, MAX_SHARED, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "decode step of 64 sequences: 9 heads share a kv head; 8 are possible");
 }
 
 static void it_compiles(void **state) {
@@ -133,7 +189,7 @@ static void it_compiles(void **state) {
         base_buf text;
         base_buf_init(&text, 0);
         CHECK_OK(gen_decode_text(&d, &text, &err), &err);
-        CHECK_OK(cuda_compile(&rtc, &(cuda_source){text.data, "decode.cu", "sm_90"}, NULL, &cubin,
+        CHECK_OK(cuda_compile(&rtc, &(cuda_source){text.data, "decode.cu", "sm_90a"}, NULL, &cubin,
                               &n, &err),
                  &err);
         for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
@@ -150,8 +206,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_fits),
         cmocka_unit_test(units_are_all_columns),
+        cmocka_unit_test(jobs_are_all_columns),
         cmocka_unit_test(tiles_of_1b_are_the_measured_ones),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(heads_that_share_too_much_are_refused),
         cmocka_unit_test(it_compiles),
     };
     return cmocka_run_group_tests_name("gen_decode", tests, NULL, NULL);

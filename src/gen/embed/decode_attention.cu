@@ -1,9 +1,26 @@
 /* Attention of a decode step (decode.cu, behind which it stands): one new token a sequence over cached blocks. */
 
+/* Where results go, WIDE elements a row: float32 rows, x of decode.cu's o, tiles of decode_many.cu's. */
+template <int WIDE>
+struct rk_attended_rows {
+    float *to;
+    RP_INLINE_MEMBER void put(int row, int column, float v) const { to[(long long)row * WIDE + column] = v; }
+};
+template <int WIDE>
+struct rk_attended_x {
+    rp_u16 *to;
+    RP_INLINE_MEMBER void put(int row, int column, float v) const { to[(long long)row * WIDE + rk_place_of(column)] = rk_half(v); }
+};
+struct rk_attended_tiles {
+    rp_u16 *to;
+    rk_tiles tiles;
+    RP_INLINE_MEMBER void put(int row, int column, float v) const { to[rk_tile_column(row, column, tiles)] = rk_half(v); }
+};
+
 /* One cluster of BLOCKS blocks a row and kv head; all query heads of the kv head together. A warp takes cells of 16 cached positions, the first of them (with AHEAD the next one, too) before the
  * wait; the last warp of the first block takes the new position after it. Every warp ends with a maximum, a sum and weighted values a head. A block joins those of its warps and sends each part
- * to the block that owns these outputs, which joins the blocks' parts. Both in fixed order. WHOLE: results are float32 rows, else x of the next matrix. */
-template <int HEADS, int KV_HEADS, int HD, int BLOCKS, int WARPS, bool AHEAD, bool WHOLE>
+ * to the block that owns these outputs, which joins the blocks' parts. Both in fixed order. */
+template <int HEADS, int KV_HEADS, int HD, int BLOCKS, int WARPS, bool AHEAD>
 struct rk_decode_attention {
     enum {
         THREADS = WARPS * 32,
@@ -30,7 +47,8 @@ struct rk_decode_attention {
         const rp_i32 *table; /* of the row */
         int head;
 
-        RP_INLINE_MEMBER long long at(int cell) const { return ((long long)rk_settled(table + cell) * KV_HEADS + head) * 16 * HD; }
+        RP_INLINE_MEMBER long long place(int block) const { return ((long long)block * KV_HEADS + head) * 16 * HD; }
+        RP_INLINE_MEMBER long long at(int cell) const { return place(rk_settled(table + cell)); }
     };
 
     /* 16 cached positions: lane 4g+t has dims 32d + 8t .. + 7 of positions g and g + 8. So keys are B fragments; values are, once each 8x8 of them has been turned, with
@@ -54,6 +72,25 @@ struct rk_decode_attention {
                     k[j][d] = !has ? none : EARLY ? rk_load_early(c.k + place) : rk_load(c.k + place);
                     v[j][d] = !has ? none : EARLY ? rk_load_early(c.v + place) : rk_load(c.v + place);
                 }
+            }
+        }
+
+        /* The same from shared memory, of which positions before `to` are there. Rows are 32 banks or a multiple apart, so that quads beside each other read what is 32 dims apart. */
+        RP_INLINE_MEMBER void take(int4 (*x)[D], const char *from, int to)
+        {
+            const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+            const int4 none = {0, 0, 0, 0};
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const int row = 8 * j + g;
+                int4 piece[D];
+#pragma unroll
+                for (int d = 0; d < D; d++) {
+                    const int of = (d | 1) < D ? d ^ (g & 1) : d;
+                    piece[d] = row < to ? *(const int4 *)(from + row * (2 * HD) + of * 64 + t * 16) : none;
+                }
+#pragma unroll
+                for (int d = 0; d < D; d++) x[j][d] = (d | 1) < D && g % 2 ? piece[d ^ 1] : piece[d];
             }
         }
 
@@ -200,7 +237,8 @@ struct rk_decode_attention {
     }
 
     /* Joins what all blocks have sent for this block's outputs. */
-    RP_INLINE void join(const room &r, int rank, int row, int head, char *to)
+    template <class OUT>
+    RP_INLINE void join(const room &r, int rank, int row, int head, const OUT &to)
     {
         const int n = share(), sub = threadIdx.x % n;
         for (int first = 0; first < OWN; first += THREADS / n) {
@@ -219,19 +257,23 @@ struct rk_decode_attention {
                 out += __shfl_xor_sync(RK_WARP, out, o);
             }
             if (sub || mine >= OWN || f >= QUERIES * HD) continue;
-            const int column = head * QUERIES * HD + f;
-            const long long base = (long long)row * (HEADS * HD);
-            if (WHOLE)
-                ((float *)to)[base + column] = out / sum;
-            else
-                ((rp_u16 *)to)[base + rk_place_of(column)] = rk_half(out / sum);
+            to.put(row, head * QUERIES * HD + f, out / sum);
         }
     }
 
-    RP_INLINE void run(room &r, const char *q, const char *k, const char *v, const char *seqs, const char *positions, const char *tables, char *to, long long width, long long items, float scale)
+    RP_INLINE void load_queries(int4 *to, const rp_u16 *q, int row, int head)
+    {
+        const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+        const int4 none = {0, 0, 0, 0};
+#pragma unroll
+        for (int d = 0; d < D; d++) to[d] = g < QUERIES ? rk_load(q + (row * HEADS + head * QUERIES + g) * HD + 32 * d + 8 * t) : none;
+    }
+
+    template <class OUT>
+    RP_INLINE void run(room &r, const char *q, const char *k, const char *v, const char *seqs, const char *positions, const char *tables, const OUT &to, long long width, long long items, float scale)
     {
         const int item = (int)blockIdx.x / BLOCKS, head = item % KV_HEADS, row = item / KV_HEADS, rank = BLOCKS > 1 ? rk_cluster_rank() : 0;
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        const int warp = threadIdx.x / 32;
         const bool fresh = rank == 0 && warp == WARPS - 1;
         const int worker = rank * WARPS + warp - (rank > 0);
         cell c, next;
@@ -265,11 +307,7 @@ struct rk_decode_attention {
             rk_cluster_wait();
         }
         rk_wait();
-#pragma unroll
-        for (int d = 0; d < D; d++) {
-            const int4 none = {0, 0, 0, 0};
-            queries[d] = g < QUERIES ? rk_load((const rp_u16 *)q + (row * HEADS + head * QUERIES + g) * HD + 32 * d + 8 * t) : none;
-        }
+        load_queries(queries, (const rp_u16 *)q, row, head);
         if (fresh) {
             c.template load<false>(from, now, position % 16, position % 16 + 1);
             c.turn();

@@ -159,6 +159,7 @@ RP_INLINE int4 rk_load(const void *p)
 
 /* The same before the wait, of memory that kernels write, but none that is still at work. */
 RP_INLINE int4 rk_load_early(const void *p) { return rk_load(p); }
+RP_INLINE void rk_fetch_early(rp_u32 to, const void *from, rp_u32 bytes, rp_u32 bar) { rk_fetch_once(to, from, bytes, bar); }
 
 #endif
 
@@ -200,11 +201,18 @@ struct rk_unit {
  * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own, or
  * ask_pair() and put_pair() do both. put() has a row and how far `below` it the element is: within a tile of rows. Of NEAR sums, put_near() is sooner done. Else end() does a row of a unit, by a warp. */
 
-/* No sums have fewer steps. */
+/* No sums have fewer steps, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, and nothing of whole rows is wanted. */
 struct rk_far {
-    enum { NEAR = 0 };
+    enum { NEAR = 0, TOGETHER = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
+    RP_INLINE float scale(long long) { return 1.0f; } /* that sums of a row are multiplied by, where results are pieces of tiles */
+    /* What results need of their rows, by all workers: what a step begins with before the wait, other loads behind it, which are used behind the products of the first job. */
+    struct facts {
+        RP_INLINE_MEMBER void before(char *const *, const long long *) {}
+        RP_INLINE_MEMBER void ask(char *const *, const long long *) {}
+        RP_INLINE_MEMBER void settle() {}
+    };
 };
 struct rk_by_elements : rk_far {
     enum { DIRECT = 1 };

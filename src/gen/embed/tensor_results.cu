@@ -52,7 +52,8 @@ struct rk_results {
         return part[0];
     }
 
-    /* What is not there is read, too, and not used: loads behind conditions would be made one after the other, and other blocks' memory is far. */
+    /* What is not there is read, too, and not used: loads behind conditions would be made one after the other, and other blocks' memory is far. The cluster, if it is one,
+     * meets behind the last loads. */
     template <bool WHOLE>
     RP_INLINE_MEMBER void put_all(char *const *arg, const long long *dim, int from, const float *sums) const
     {
@@ -69,6 +70,7 @@ struct rk_results {
             for (int m = 1; m < P::MATS; m++) s[j][m] = P::PAIRS ? __shfl_xor_sync(RK_WARP, s[j][0], 1) : m < mats ? sum_of(own + m * P::COLUMNS) : 0.0f;
             near = near && P::near(s[j]);
         }
+        if (T::SPLITS > 1 && from + EACH >= pairs) rk_cluster_arrive();
 #pragma unroll
         for (int j = 0; near && j < N; j++) {
             const int p = pair_of(from, j);
@@ -238,24 +240,24 @@ struct rk_pieces_of_tiles<P, true> {
     typedef typename P::tile T;
     enum { CAN = 1, EACH = 8, OF_UNIT = P::COLUMNS / EACH };
 
-    RP_INLINE void load(float (*s)[2], const float *own, int m)
+    RP_INLINE void load(float (*s)[2], const float *own, int m, float scale)
     {
 #pragma unroll
         for (int j = 0; j < EACH; j += 4) {
             const int4 four = *(const int4 *)(own + j);
-            s[j][m] = __int_as_float(four.x);
-            s[j + 1][m] = __int_as_float(four.y);
-            s[j + 2][m] = __int_as_float(four.z);
-            s[j + 3][m] = __int_as_float(four.w);
+            s[j][m] = __int_as_float(four.x) * scale;
+            s[j + 1][m] = __int_as_float(four.y) * scale;
+            s[j + 2][m] = __int_as_float(four.z) * scale;
+            s[j + 3][m] = __int_as_float(four.w) * scale;
         }
     }
 
-    RP_INLINE void make(rp_u16 *to, const float *own)
+    RP_INLINE void make(rp_u16 *to, const float *own, float scale)
     {
         float s[EACH][2];
         bool near = true;
-        load(s, own, 0);
-        load(s, own + P::COLUMNS, 1);
+        load(s, own, 0, scale);
+        load(s, own + P::COLUMNS, 1, scale);
 #pragma unroll
         for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
         if (near) {
@@ -268,7 +270,7 @@ struct rk_pieces_of_tiles<P, true> {
         }
 #pragma unroll 1
         for (int j = 0; j < EACH; j++) { /* seldom: little code */
-            const float mine[2] = {own[j], own[P::COLUMNS + j]};
+            const float mine[2] = {own[j] * scale, own[P::COLUMNS + j] * scale};
             to[j] = P::value(mine);
         }
     }
@@ -282,7 +284,7 @@ struct rk_pieces_of_tiles<P, true> {
             const int row = i % T::PIECE, unit = i / T::PIECE / OF_UNIT, c = i / T::PIECE % OF_UNIT * EACH, column = (job.unit + unit) * P::COLUMNS + c;
             if (row >= rows || column >= P::ACROSS) continue;
             make(result + rk_tile_row(row0 + row, tiles) * P::ACROSS + rk_tile_column(row0 + row, column, tiles),
-                 sums + row * T::ROW + unit * 2 * P::COLUMNS + c);
+                 sums + row * T::ROW + unit * 2 * P::COLUMNS + c, P::scale(row0 + row));
         }
     }
 };
@@ -320,7 +322,7 @@ RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<
 
 /* The job of a cluster: every block has the sums of its slices and takes each SPLITS-th row. */
 template <class P>
-RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, int rows)
+RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, int rows, typename P::facts &facts)
 {
     typedef typename P::tile T;
     float *const sums = (float *)(rk_dynamic + T::SUMS);
@@ -334,6 +336,7 @@ RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &
         const int begin = s.first + i * T::SLICE, left = T::CHUNKS - begin;
         part[i].multiply(ring, full, empty, s.high, n, begin, begin + (left < T::SLICE ? left : (int)T::SLICE));
     }
+    facts.settle();
     rk_sync_workers(); /* the ring has been used */
 #pragma unroll
     for (int i = 0; i < T::OWN; i++) part[i].store(sums + i * T::SUM, 0);
@@ -343,7 +346,7 @@ RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &
         if (at) r.ask(arg, dim, at);
         r.put(arg, dim, at, sums);
     }
-    rk_cluster_arrive();
+    if (r.pairs <= 0) rk_cluster_arrive();
     rk_cluster_wait(); /* nobody ends while others read what it has */
 }
 
@@ -362,6 +365,7 @@ template <class P>
 RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, const char *w, long long rows)
 {
     typedef typename P::tile T;
+    enum { OF_WARPS = P::DIRECT && !P::TOGETHER && (P::PAIRS || P::MATS == 1) };
     const rk_share s = rk_share_of<P>(rows);
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
@@ -376,9 +380,12 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         return;
     }
     if (T::FETCHERS == 4) rk_take_registers<240>();
+    typename P::facts facts;
+    facts.before(arg, dim);
     rk_wait();
+    facts.ask(arg, dim);
     if (T::SPLITS > 1) {
-        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows);
+        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows, facts);
         return;
     }
     int n = 0;
@@ -387,13 +394,14 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
         const rk_job job = P::job(at / s.row_tiles);
         rk_part<T> part;
-        if (P::DIRECT && (P::PAIRS || P::MATS == 1)) {
+        if (OF_WARPS) {
             typedef typename rk_results_of_warp<P, rk_part<T>>::type results;
             const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
-            static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
+            static_assert(!OF_WARPS || results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
             float asked[results::N][P::ASKED];
             if (!part.again()) r.start(arg, dim, asked);
             rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+            if (at == s.block) facts.settle();
             if (T::ONE) rk_sync_workers(); /* the ring has been used */
             if (!part.again()) r.run(arg, dim, part, asked);
             continue;
@@ -402,6 +410,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         r.start(job, row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
         if (P::DIRECT) r.ask(arg, dim, 0);
         rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+        if (at == s.block) facts.settle();
         rk_job_results<P>(arg, dim, part, r, here);
     }
 }

@@ -336,6 +336,15 @@ static inline int4 rk_load_early(const void *p) {
     return v;
 }
 
+static inline void rk_fetch_early(unsigned to, const void *from, unsigned bytes, unsigned at) {
+    emu_barrier *b = emu_barrier_at(at);
+    char *there = emu_shared(to, bytes, 16);
+    if (bytes % 16 || (unsigned long long)from % 16) emu_fail("a bulk copy that is not aligned");
+    for (unsigned i = 0; i < bytes; i += 16) emu->early((const char *)from + i, there + i);
+    b->bytes -= (int)bytes;
+    emu_settle(b);
+}
+
 static inline void rk_fetch_ahead(const void *from, unsigned bytes) {
     if (bytes % 16 || (unsigned long long)from % 16) emu_fail("a prefetch that is not aligned");
 }
