@@ -87,7 +87,7 @@ RP_API rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_erro
 /* NULL is fine; not while it runs. Outputs that are still held keep their memory. */
 RP_API void rp_jit_free(rp_jit *f);
 
-/* Runs the function on args, usually a tuple or a map. Tensors may be strided (view.h), also backwards: the function is given dense copies, which the log tells (perf_hints). What the function writes
+/* Runs the function on args, usually a tuple or a map. Tensors may be strided (view.h), also backwards: the function is given dense copies, which the log tells (perf_hints); those of calls that are captured stay at one address. What the function writes
  * (rp_update) is written where it lies, in a view, too, whose elements must be places of their own. A state (value.h) is read there as well, so that a capture of the call
  * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share memory with the other (RP_INVALID). Other tensors
  * are what they were before the call even where they lie in one.

@@ -78,7 +78,8 @@ RP_API rp_status rp_compiled_run_views(rp_compiled *c, const rp_view *inputs, ui
                                        const rp_view *outputs, uint32_t n_outputs,
                                        const rp_run_options *options, rp_error *err) RP_MUST_USE;
 /* rp_jit_run_into with views as outputs. Arguments are views by rp_value_view (or rp_value_strided), are told, counted and refused by no_copies like them, and may be views
- * in rp_jit_run, too. What holds of outputs above holds here; those that are copied share no memory with what the function writes. RP_INVALID for a stream. */
+ * in rp_jit_run, too. What holds of outputs above holds here; those that are copied share no memory with what the function writes. Calls are captured with views as without (`mode`, cudagraph_mode):
+ * views are copied in front of the replay and behind it. RP_INVALID for a stream. */
 RP_API rp_status rp_jit_run_views(rp_jit *f, const rp_value *args, const rp_view *outputs,
                                   uint32_t n_outputs, const rp_run_options *options,
                                   rp_error *err) RP_MUST_USE;

@@ -65,6 +65,15 @@ rp_status autograph_wait(rp_autograph *a, rp_error *err) RP_MUST_USE;
 
 /* Before its first call: what it does is not looked at for plain C. */
 void autograph_function_trust(rp_function *f);
+/* What comes in front of a call of a function and behind it, on the manager's queue, in turn with its replay or run. before fails: there is no call. */
+typedef struct autograph_around {
+    rp_status (*before)(void *user, hal_device *queue, rp_error *err);
+    rp_status (*after)(void *user, hal_device *queue, rp_error *err);
+    void *user;
+} autograph_around;
+/* rp_autograph_run with that; NULL: nothing. */
+rp_status autograph_run_around(rp_function *f, const rp_value *args, const autograph_around *around,
+                               rp_output **out, rp_error *err) RP_MUST_USE;
 
 /* An array of memory that belongs to a call. */
 typedef struct autograph_held {

@@ -353,10 +353,33 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     return run_slowly(f, args, hash, reason, out, err);
 }
 
+/* After a failure nothing may be on its way to or from the caller's memory. */
+static rp_status run_between(rp_function *f, const rp_value *args, const autograph_around *around,
+                             rp_output **out, rp_error *err) {
+    hal_device *queue = f->a->queue;
+    rp_error late = {0};
+    rp_output *o = NULL;
+    rp_status st = around->before(around->user, queue, err);
+    if (st == RP_OK) st = run_locked(f, args, &o, err);
+    if (st == RP_OK) st = around->after(around->user, queue, err);
+    if (st == RP_OK) {
+        *out = o;
+    } else {
+        (void)queue->ops->synchronize(queue, &late);
+        rp_output_free(o);
+    }
+    return st;
+}
+
 rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out, rp_error *err) {
     base_error_clear(err);
     if (!f || !args || !out)
         return rp_fail(err, RP_INVALID, "rp_autograph_run: function, args or out is NULL");
+    return autograph_run_around(f, args, NULL, out, err);
+}
+
+rp_status autograph_run_around(rp_function *f, const rp_value *args, const autograph_around *around,
+                               rp_output **out, rp_error *err) {
     RP_TRY(device_check_captured(NULL, "rp_autograph_run",
                                  "functions of one manager call each other by rp_call_function",
                                  err));
@@ -366,7 +389,8 @@ rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out
                        "rp_call_function",
                        f->o.name);
     device_run_begin();
-    rp_status st = run_locked(f, args, out, err);
+    rp_status st =
+        around ? run_between(f, args, around, out, err) : run_locked(f, args, out, err);
     device_run_end();
     (void)pthread_mutex_unlock(&f->a->lock);
     return st;

@@ -269,7 +269,13 @@ static rp_status run_links(rp_jit *f, const front_chain *c, const front_io *io, 
     for (uint32_t k = 0; k < c->n; k++) {
         const front_link *l = &c->link[k];
         gather(l, r);
-        front_io part = {r->in, r->out, l->n_in, l->n_out, io->mode};
+        front_io part = {.in = r->in,
+                         .out = r->out,
+                         .n_in = l->n_in,
+                         .n_out = l->n_out,
+                         .mode = io->mode,
+                         .args = io->args,
+                         .own = io->own};
         RP_TRY(l->host ? run_host(f, l, r, err) : front_code_run(f, &l->code, &part, err));
     }
     for (uint32_t i = 0; i < c->n_out; i++) {
@@ -283,12 +289,12 @@ static rp_status run_links(rp_jit *f, const front_chain *c, const front_io *io, 
 rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io, rp_error *err) {
     running r = {.slot = NULL};
     void *block = NULL;
-    RP_TRY(front_places_check(c->stays, f->name, io->in, err));
+    RP_TRY(front_places_check(c->stays, f->name, io->in, io->own, err));
     rp_status st = begin(c, io->in, &r, err);
     if (st == RP_OK) st = size_slots(c, &r, err);
     if (st == RP_OK) st = place_slots(f, c, io, &r, &block, err);
     if (st == RP_OK) st = run_links(f, c, io, &r, err);
-    if (st == RP_OK) st = front_places_keep(c->stays, io->in, err);
+    if (st == RP_OK) st = front_places_keep(c->stays, io->in, io->own, err);
     device_free(f->device, block);
     base_free(r.slot);
     return st;

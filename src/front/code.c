@@ -38,24 +38,11 @@ static rp_status keep_reason(front_code *c, const char *text, rp_error *err) {
 
 /* --- making ------------------------------------------------------------------------------ */
 
-/* A graph writes where it wrote when it was captured. */
-static rp_status skip(const rp_jit *f, const front_made_of *of, rp_error *err) {
-    static const char why[] = "it writes arguments that are no states (rp_value_state)";
-    if (f->capture.required)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "require_graph: calls of %s [%u/%u] are not captured: %s", f->name, f->id,
-                       of->number, why);
-    base_log(RP_LOG_WARNING, "skipping cudagraphs due to mutated inputs: %s [%u/%u]: %s", f->name,
-             f->id, of->number, why);
-    return RP_OK;
-}
-
 /* Each graph has a name of its own: graphs of one name are taken for forms of one function. */
 static rp_status capture(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                          rp_error *err) {
     base_buf name;
     if (f->capture.mode == RP_CUDAGRAPH_NONE || of->uncaptured) return RP_OK;
-    if (of->writes) return skip(f, of, err);
     base_buf_init(&name, 0);
     base_buf_printf(&name, "%s [%u/%u]", f->name, f->id, of->number);
     if (of->piece) base_buf_printf(&name, " piece %u", of->piece);
@@ -66,7 +53,9 @@ static rp_status capture(rp_jit *f, const rp_graph *g, const front_made_of *of, 
         st = front_graphs_new(f, out->compiled, g, name.data, f->capture.in_place && whole,
                               &out->graphs, err);
     base_buf_done(&name);
-    return st;
+    /* A graph writes where it wrote when it was captured. */
+    out->writes = of->writes;
+    return st == RP_OK && of->moving ? front_graphs_skip(f, out->graphs, err) : st;
 }
 
 rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
@@ -212,9 +201,18 @@ void front_code_tell(const front_code *c, front_out *to) {
     to->reason = c->reason;
 }
 
+static bool in_pieces(const front_code *c, const front_io *io) {
+    return c->chain && (io->mode == RP_CUDAGRAPH_PIECEWISE || !c->compiled);
+}
+
+bool front_code_replays(const front_code *c, const front_io *io) {
+    return c->graphs && io->mode != RP_CUDAGRAPH_NONE && !in_pieces(c, io) &&
+           (!c->writes || front_graphs_still(c->graphs, io));
+}
+
 rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io, rp_error *err) {
-    bool pieces = c->chain && (io->mode == RP_CUDAGRAPH_PIECEWISE || !c->compiled);
-    if (pieces) return front_chain_run(f, c->chain, io, err);
-    if (c->graphs && io->mode != RP_CUDAGRAPH_NONE) return front_graphs_run(f, c->graphs, io, err);
+    if (in_pieces(c, io)) return front_chain_run(f, c->chain, io, err);
+    if (front_code_replays(c, io)) return front_graphs_run(f, c->graphs, io, err);
+    if (c->graphs && io->mode != RP_CUDAGRAPH_NONE) RP_TRY(front_graphs_skip(f, c->graphs, err));
     return rp_compiled_run(c->compiled, io->in, io->n_in, io->out, io->n_out, err);
 }

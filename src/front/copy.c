@@ -50,8 +50,7 @@ rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in, r
     return st;
 }
 
-/* v is dense, or the elements of a view. */
-static rp_status copy_value(rp_jit *f, const rp_value *v, void *dense, bool in, rp_error *err) {
+rp_status front_copy_value(rp_jit *f, const rp_value *v, void *dense, bool in, rp_error *err) {
     base_view view;
     size_t bytes = 0;
     if (autograph_is_dense(v)) {
@@ -61,6 +60,19 @@ static rp_status copy_value(rp_jit *f, const rp_value *v, void *dense, bool in, 
     }
     (void)autograph_view_of(v, &view); /* which was asked when it was read */
     return front_copy_view(f, &view, dense, in, err);
+}
+
+rp_status front_copy_value_on(hal_device *queue, const rp_value *v, void *dense, bool in,
+                              rp_error *err) {
+    base_view view;
+    size_t bytes = 0;
+    (void)autograph_view_of(v, &view);
+    (void)base_view_bytes(&view, &bytes);
+    if (autograph_is_dense(v))
+        return queue->ops->copy(queue, in ? dense : v->tensor.data, in ? v->tensor.data : dense,
+                                bytes, err);
+    return device_view_reached(queue, &view) ? device_view_copy(queue, &view, dense, in, err)
+                                             : copy_by_host(queue, &view, dense, in, err);
 }
 
 rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes, rp_error *err) {
@@ -78,32 +90,18 @@ rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes, rp_err
 
 /* --- arguments ---------------------------------------------------------------------------------- */
 
-static rp_status refuse(const rp_jit *f, const front_copied *c, const base_view *v,
-                        const char *hint, rp_error *err) {
+rp_status front_refuse_copy(const rp_jit *f, const front_copied *c, const base_view *v,
+                            rp_error *err) {
     base_buf b;
     base_buf_init(&b, 0);
     device_view_put(&b, c->dtype, v);
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK)
-        st = rp_fail(err, RP_INVALID, "%s: %s, %s, would be copied%s", f->name, c->what, b.data,
-                     hint);
+        st = rp_fail(err, RP_INVALID,
+                     "%s: %s, %s, would be copied; give it dense and aligned, or without no_copies",
+                     f->name, c->what, b.data);
     base_buf_done(&b);
     return st;
-}
-
-rp_status front_refuse_copy(const rp_jit *f, const front_copied *c, const base_view *v,
-                            rp_error *err) {
-    return refuse(f, c, v, "; give it dense and aligned, or without no_copies", err);
-}
-
-/* A graph that reads arguments where they stay would read a copy that is gone. */
-static rp_status check_stays(const rp_jit *f, const front_out *to, const front_copied *c,
-                             const base_view *v, rp_error *err) {
-    if (!f->capture.in_place || to->mode == RP_CUDAGRAPH_NONE) return RP_OK;
-    return refuse(f, c, v,
-                  ", and its graph reads arguments where they stay; give it dense and aligned, or "
-                  "set cudagraph_copy_inputs",
-                  err);
 }
 
 void front_tell_copy(rp_jit *f, const front_copied *c, const base_view *v) {
@@ -113,33 +111,30 @@ void front_tell_copy(rp_jit *f, const front_copied *c, const base_view *v) {
     device_view_tell(&(device_view_copied){f->name, c->what, c->dtype, c->in, again}, v);
 }
 
-rp_status front_copy_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
-                              void *dense, rp_error *err) {
+rp_status front_note_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
+                              rp_error *err) {
     const rp_value *v = a->tensor[i];
     base_view view;
     size_t bytes = 0;
     char what[48];
-    if (front_is_view(v) && autograph_view_of(v, &view) && base_view_bytes(&view, &bytes) &&
-        bytes) {
-        (void)snprintf(what, sizeof what, "tensor %u of the arguments", i);
-        front_copied c = {what, v->tensor.dtype, true, i};
-        if (to->no_copies) return front_refuse_copy(f, &c, &view, err);
-        RP_TRY(check_stays(f, to, &c, &view, err));
-        front_tell_copy(f, &c, &view);
-        if (to->copies) {
-            to->copies->gathered++;
-            to->copies->bytes += bytes;
-        }
+    if (!front_is_view(v) || !autograph_view_of(v, &view) || !base_view_bytes(&view, &bytes) ||
+        bytes == 0)
+        return RP_OK;
+    (void)snprintf(what, sizeof what, "tensor %u of the arguments", i);
+    front_copied c = {what, v->tensor.dtype, true, i};
+    if (to->no_copies) return front_refuse_copy(f, &c, &view, err);
+    front_tell_copy(f, &c, &view);
+    if (to->copies) {
+        to->copies->gathered++;
+        to->copies->bytes += bytes;
     }
-    return copy_value(f, v, dense, true, err);
+    return RP_OK;
 }
 
-rp_status front_copy_back(rp_jit *f, const front_out *to, const rp_value *v, const void *from,
-                          rp_error *err) {
+void front_note_back(const front_out *to, const rp_value *v) {
     size_t bytes = 0;
     if (to->copies && front_is_view(v) && autograph_bytes(&v->tensor, &bytes) && bytes) {
         to->copies->scattered++;
         to->copies->bytes += bytes;
     }
-    return copy_value(f, v, (void *)(uintptr_t)from, false, err);
 }

@@ -14,6 +14,8 @@ void front_entry_unref(front_entry *e) {
     front_guards_done(&e->guards);
     front_code_done(&e->result.code);
     front_recording_free(e->recording);
+    front_dense_done(&e->dense);
+    (void)pthread_mutex_destroy(&e->copying);
     base_free(e->block);
     base_free(e->written);
     base_free(e);
@@ -24,14 +26,17 @@ void front_entry_unref(front_entry *e) {
 /* Who computes the graph of an entry. */
 typedef enum compiler { AS_CONFIGURED, AS_CAN_BE /* the last attempt */, OP_BY_OP } compiler;
 
-/* Which tensors of the arguments g writes; *plain: one that is no state. */
-static rp_status note_written(const front_args *a, const rp_graph *g, bool **out, bool *plain,
+/* Which tensors of the arguments g writes. */
+static rp_status note_written(const front_args *a, const rp_graph *g, bool **out, front_made_of *of,
                               rp_error *err) {
     *out = base_alloc_array(a->n_tensors + 1u, sizeof **out);
     if (!*out) return rp_fail(err, RP_NOMEM, "arguments of a function");
     for (uint32_t i = 0; i < a->n_tensors; i++) {
-        (*out)[i] = ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, i))->mutates;
-        *plain = *plain || ((*out)[i] && !a->tensor[i]->state);
+        bool writes = ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, i))->mutates;
+        (*out)[i] = writes;
+        if (!writes || a->tensor[i]->state) continue;
+        of->writes = true;
+        of->moving = of->moving || !front_is_view(a->tensor[i]);
     }
     return RP_OK;
 }
@@ -42,10 +47,11 @@ static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, co
     rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
+    (void)pthread_mutex_init(&e->copying, NULL);
     front_made_of of = {.number = f->next_number, .last = by == AS_CAN_BE};
     atomic_init(&e->refs, 1);
     RP_TRY_OUT(front_has_own_size(f, a, &of.own_size, err));
-    if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of.writes, err));
+    if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of, err));
     if (!t->recording && by == OP_BY_OP)
         RP_TRY_OUT(front_code_eager(f, t->graph, &e->result.code, err));
     else if (!t->recording)
@@ -97,12 +103,24 @@ rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to,
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* Memory of one call. */
+/* An input that is not given as it lies. */
+typedef struct input_copy {
+    const rp_value *from;
+    void *dense;
+    bool written; /* it is copied back */
+} input_copy;
+
+/* One call. */
 typedef struct front_run {
+    rp_jit *f;
+    front_entry *e;
+    const front_args *a;
+    front_out *to;
     rp_buffer *in;
     rp_buffer few[FEW];
-    void **copy; /* of inputs that are not given as they lie */
+    input_copy *copy; /* n_copies */
     uint32_t n_copies;
+    bool stays; /* they lie in memory of the entry, which this call has */
 } front_run;
 
 /* The bytes from the first to behind the last element of v; nothing where it is empty. */
@@ -164,16 +182,32 @@ rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) {
                    i, why);
 }
 
-static rp_status copy_input(rp_jit *f, front_run *r, const front_args *a, uint32_t i,
-                            const front_out *to, rp_error *err) {
-    const rp_value *v = a->tensor[i];
+bool front_captures(const rp_jit *f, const front_out *to) {
+    return f->capture.manager && to->mode != RP_CUDAGRAPH_NONE;
+}
+
+/* The first of a call. */
+static rp_status begin_copying(front_run *r, rp_error *err) {
+    if (r->copy) return RP_OK;
+    r->copy = base_alloc_array(r->a->n_tensors, sizeof *r->copy);
+    if (!r->copy) return rp_fail(err, RP_NOMEM, "a dense copy of an argument");
+    r->stays = front_captures(r->f, r->to);
+    if (r->stays) (void)pthread_mutex_lock(&r->e->copying);
+    return RP_OK;
+}
+
+/* Memory for a copy of tensor i, which is told. */
+static rp_status place_copy(front_run *r, uint32_t i, rp_error *err) {
+    const rp_value *v = r->a->tensor[i];
     size_t bytes = 0;
-    if (!r->copy) r->copy = base_alloc_array(a->n_tensors, sizeof *r->copy);
-    if (!r->copy || !autograph_bytes(&v->tensor, &bytes))
+    RP_TRY(begin_copying(r, err));
+    if (!autograph_bytes(&v->tensor, &bytes))
         return rp_fail(err, RP_NOMEM, "a dense copy of an argument");
-    RP_TRY(device_alloc(f->device, bytes, &r->in[i].data, err));
-    r->copy[r->n_copies++] = r->in[i].data;
-    return front_copy_argument(f, to, a, i, r->in[i].data, err);
+    void **at = &r->in[i].data;
+    RP_TRY(r->stays ? front_dense_take(&r->e->dense, r->f->device, i, bytes, at, err)
+                    : device_alloc(r->f->device, bytes, at, err));
+    r->copy[r->n_copies++] = (input_copy){v, *at, r->e->written && r->e->written[i]};
+    return front_note_argument(r->f, r->to, r->a, i, err);
 }
 
 rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
@@ -182,8 +216,10 @@ rp_status front_copies(const front_args *a, const bool *written, uint32_t i, boo
     return meets_written(a, written, i, out, err);
 }
 
-static rp_status gather(rp_jit *f, front_run *r, const front_args *a, const bool *written,
-                        const front_out *to, rp_error *err) {
+/* Where each input is. */
+static rp_status place_inputs(front_run *r, rp_error *err) {
+    const front_args *a = r->a;
+    const bool *written = r->e->written;
     bool any = false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         r->in[i] = a->tensor[i]->tensor;
@@ -193,22 +229,35 @@ static rp_status gather(rp_jit *f, front_run *r, const front_args *a, const bool
         bool copied = a->tensor[i]->strided && front_is_view(a->tensor[i]);
         if (any) RP_TRY(front_copies(a, written, i, &copied, err));
         if (copied && written && written[i]) RP_TRY(front_check_written(a->tensor[i], i, err));
-        if (copied) RP_TRY(copy_input(f, r, a, i, to, err));
+        if (copied) RP_TRY(place_copy(r, i, err));
     }
     return RP_OK;
 }
 
-/* What was written in a dense copy of a view. */
-static rp_status write_back(rp_jit *f, const front_run *r, const front_args *a, const bool *written,
-                            const front_out *to, rp_error *err) {
-    for (uint32_t i = 0; i < a->n_tensors && r->n_copies && written; i++)
-        if (written[i] && r->in[i].data != a->tensor[i]->tensor.data)
-            RP_TRY(front_copy_back(f, to, a->tensor[i], r->in[i].data, err));
+/* In front of the run, or behind it what was written in a copy. queue NULL: by one of f's, for which it waits. */
+static rp_status copy_inputs(const front_run *r, hal_device *queue, bool in, rp_error *err) {
+    for (uint32_t i = 0; i < r->n_copies; i++) {
+        const input_copy *c = &r->copy[i];
+        if (!in && !c->written) continue;
+        if (!in) front_note_back(r->to, c->from);
+        RP_TRY(queue ? front_copy_value_on(queue, c->from, c->dense, in, err)
+                     : front_copy_value(r->f, c->from, c->dense, in, err));
+    }
     return RP_OK;
 }
 
-static void run_done(const rp_jit *f, front_run *r) {
-    for (uint32_t i = 0; i < r->n_copies; i++) device_free(f->device, r->copy[i]);
+static rp_status before_graph(void *user, hal_device *queue, rp_error *err) {
+    return copy_inputs(user, queue, true, err);
+}
+
+static rp_status after_graph(void *user, hal_device *queue, rp_error *err) {
+    return copy_inputs(user, queue, false, err);
+}
+
+static void run_done(front_run *r) {
+    for (uint32_t i = 0; i < r->n_copies && !r->stays; i++)
+        device_free(r->f->device, r->copy[i].dense);
+    if (r->stays) (void)pthread_mutex_unlock(&r->e->copying);
     base_free(r->copy);
     if (r->in != r->few) base_free(r->in);
 }
@@ -230,8 +279,7 @@ rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer
 typedef struct giving {
     rp_jit *f;
     const front_result *of;
-    const rp_buffer *in;
-    uint32_t n_in;
+    front_io io;
     rp_buffer *out; /* n_outputs of `of` */
     const front_out *to;
     uint32_t n; /* of the tensors given by the caller, those that were seen */
@@ -239,8 +287,7 @@ typedef struct giving {
 
 static rp_status run_graph(const giving *g, rp_error *err) {
     if (!front_code_is_there(&g->of->code)) return RP_OK;
-    front_io io = {g->in, g->out, g->n_in, g->of->n_outputs, g->to->mode};
-    return front_code_run(g->f, &g->of->code, &io, err);
+    return front_code_run(g->f, &g->of->code, &g->io, err);
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {
@@ -318,19 +365,21 @@ static rp_status give_into(giving *g, rp_error *err) {
     return autograph_value_each(&value, copy_given, g, err);
 }
 
-rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
-                     const front_out *to, rp_error *err) {
+rp_status front_give(rp_jit *f, const front_result *r, const front_io *from, const front_out *to,
+                     rp_error *err) {
     rp_status st = RP_OK;
     rp_buffer few[FEW];
-    giving g = {.f = f, .of = r, .in = in, .n_in = n_in, .out = few, .to = to};
+    giving g = {.f = f, .of = r, .io = *from, .out = few, .to = to};
     if (r->n_outputs > FEW) g.out = base_alloc_array(r->n_outputs, sizeof *g.out);
     if (!g.out) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
+    g.io.out = g.out;
+    g.io.n_out = r->n_outputs;
     if (front_code_is_there(&r->code))
-        RP_TRY_OUT(front_code_outputs(&r->code, in, n_in, g.out, r->n_outputs, err));
-    bool lent = r->code.graphs && f->capture.borrows && to->mode == RP_CUDAGRAPH_FULL;
-    front_io io = {in, g.out, n_in, r->n_outputs, to->mode};
+        RP_TRY_OUT(front_code_outputs(&r->code, from->in, from->n_in, g.out, r->n_outputs, err));
+    bool lent = f->capture.borrows && to->mode == RP_CUDAGRAPH_FULL &&
+                front_code_replays(&r->code, from);
     RP_TRY_OUT(!to->output ? give_into(&g, err)
-               : lent      ? front_graphs_lend(f, r, &io, to, err)
+               : lent      ? front_graphs_lend(f, r, &g.io, to, err)
                            : give_new(&g, err));
     if (f->capture.borrows && to->output) autograph_output_lease(*to->output, f->capture.lease);
 out:
@@ -338,17 +387,37 @@ out:
     return st;
 }
 
-rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, front_out *out,
+/* The inputs have places. Copies go by the queue of a graph, in turn with its replay, where there is one. */
+static rp_status run_placed(front_run *r, rp_error *err) {
+    const front_result *result = &r->e->result;
+    const autograph_around around = {before_graph, after_graph, r};
+    front_io io = {.in = r->in,
+                   .n_in = r->a->n_tensors,
+                   .mode = r->to->mode,
+                   .args = r->a,
+                   .own = &r->e->dense};
+    bool with_graph = r->n_copies && front_code_replays(&result->code, &io);
+    if (with_graph) io.around = &around;
+    if (!with_graph) RP_TRY(copy_inputs(r, NULL, true, err));
+    front_code_tell(&result->code, r->to);
+    RP_TRY(front_give(r->f, result, &io, r->to, err));
+    return with_graph ? RP_OK : copy_inputs(r, NULL, false, err);
+}
+
+rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, front_out *out,
                           rp_error *err) {
-    rp_status st = RP_OK;
-    front_run r = {.copy = NULL};
+    front_run r;
+    r.f = f;
+    r.e = e;
+    r.a = a;
+    r.to = out;
+    r.copy = NULL;
+    r.n_copies = 0;
+    r.stays = false;
     r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    RP_TRY_OUT(gather(f, &r, a, e->written, out, err));
-    front_code_tell(&e->result.code, out);
-    RP_TRY_OUT(front_give(f, &e->result, r.in, a->n_tensors, out, err));
-    RP_TRY_OUT(write_back(f, &r, a, e->written, out, err));
-out:
-    run_done(f, &r);
+    rp_status st = place_inputs(&r, err);
+    if (st == RP_OK) st = run_placed(&r, err);
+    run_done(&r);
     return st;
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "autograph/memory.h"
+#include "autograph/manager.h"
 #include "base/view.h"
 #include "config/config.h"
 #include "front/args.h"
@@ -70,7 +70,22 @@ typedef struct front_code {
     front_chain *chain;    /* the same in pieces; NULL: none */
     char *reason;          /* NULL: it is */
     bool eager;            /* it runs op by op, for that reason */
+    bool writes; /* arguments that are no states: a graph is for calls where they lie still */
 } front_code;
+
+/* --- dense.c --- */
+/* Memory of the device for dense copies of arguments, which graphs read and write where it lies. Zeroed: none yet. One call at a time. */
+typedef struct front_dense_place front_dense_place;
+typedef struct front_dense {
+    rp_device *device; /* a reference; NULL: there are no places */
+    front_dense_place *places;
+} front_dense;
+/* Where `bytes` of this tensor lie, of unknown content: always there, until front_dense_done. RP_NOMEM. */
+rp_status front_dense_take(front_dense *d, rp_device *device, uint32_t tensor, size_t bytes,
+                           void **out, rp_error *err) RP_MUST_USE;
+/* Whether a place begins at `at`; d NULL: no. */
+bool front_dense_has(const front_dense *d, const void *at);
+void front_dense_done(front_dense *d);
 
 /* A compiled graph and the value that its outputs make. */
 typedef struct front_result {
@@ -91,8 +106,10 @@ typedef struct front_entry {
     bool dropped; /* off the list, by the function's lock */
     front_guards guards;
     front_result result;
-    void *block;   /* behind result.value */
-    bool *written; /* by tensor of the arguments; NULL with a recording, whose steps tell */
+    void *block;       /* behind result.value */
+    bool *written;     /* by tensor of the arguments; NULL with a recording, whose steps tell */
+    front_dense dense; /* of calls that are captured, one at a time: */
+    pthread_mutex_t copying; /* held by one that has copies there, until they are copied back */
     front_recording *
         recording; /* of a function with graph breaks, which runs at each call; NULL: result is all */
 } front_entry;
@@ -193,7 +210,10 @@ typedef struct front_io {
     const rp_buffer *in;
     rp_buffer *out;
     uint32_t n_in, n_out;
-    rp_cudagraph_mode mode; /* of the call */
+    rp_cudagraph_mode mode;         /* of the call */
+    const front_args *args;         /* of the call; NULL: nothing is known of where inputs lie */
+    const front_dense *own;         /* of inputs that are copies; NULL: none are */
+    const autograph_around *around; /* (optional) of a call that is captured */
 } front_io;
 
 /* A trace: graph, result and what it relied on. A function with graph breaks has run when it is traced: its results have been given to `to`. */
@@ -243,7 +263,8 @@ typedef struct front_made_of {
     bool last;            /* the last attempt */
     bool uncaptured;      /* its calls are */
     bool own_size;        /* for a size of compile_sizes */
-    bool writes; /* arguments that are no states: their memory is another from call to call */
+    bool writes;          /* arguments that are no states; */
+    bool moving; /* and some are not copied, so that their memory is another from call to call */
 } front_made_of;
 /* The same by f's configuration. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
  * where this is not the last attempt. */
@@ -259,6 +280,8 @@ rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t 
 void front_code_done(front_code *c);
 rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io,
                          rp_error *err) RP_MUST_USE;
+/* Whether that is one call of its graphs; of a chain it is not. */
+bool front_code_replays(const front_code *c, const front_io *io);
 /* What is said of a run of c. */
 void front_code_tell(const front_code *c, front_out *to);
 /* --- chain.c --- */
@@ -281,20 +304,26 @@ rp_status front_chain_outputs(const front_chain *c, const rp_buffer *in, rp_buff
 rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io,
                           rp_error *err) RP_MUST_USE;
 /* --- places.c --- */
-/* n inputs that stay where they were in the first call of each form that went well. Of the 1024 forms used last. Thread-safe; NULL is fine. */
+/* n inputs that stay where they were in the first call of each form that went well, but for those that are copies in memory of `own` (may be NULL).
+ * Of the 1024 forms used last. Thread-safe; NULL is fine. */
 typedef struct front_places front_places;
 rp_status front_places_new(uint32_t n, front_places **out, rp_error *err) RP_MUST_USE;
 void front_places_free(front_places *p);
 /* Before a call: RP_INVALID names one that has moved. */
 rp_status front_places_check(front_places *p, const char *name, const rp_buffer *in,
-                             rp_error *err) RP_MUST_USE;
+                             const front_dense *own, rp_error *err) RP_MUST_USE;
 /* After it: they are to stay there. */
-rp_status front_places_keep(front_places *p, const rp_buffer *in, rp_error *err) RP_MUST_USE;
+rp_status front_places_keep(front_places *p, const rp_buffer *in, const front_dense *own,
+                            rp_error *err) RP_MUST_USE;
 /* --- graphs.c --- */
 /* Calls of c, which g was compiled to, captured by f's manager as `name`. in_place: its inputs stay where they are. */
 rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const char *name,
                            bool in_place, front_graphs **out, rp_error *err) RP_MUST_USE;
 void front_graphs_free(front_graphs *r);
+/* Whether what r writes lies where it did when calls were captured: in states, and in copies of their own. */
+bool front_graphs_still(const front_graphs *r, const front_io *io);
+/* It does not: the call is not captured, which the log tells once. RP_UNSUPPORTED where it must be. */
+rp_status front_graphs_skip(const rp_jit *f, front_graphs *r, rp_error *err) RP_MUST_USE;
 /* As rp_compiled_run, with as many buffers as g has. */
 rp_status front_graphs_run(rp_jit *f, front_graphs *r, const front_io *io,
                            rp_error *err) RP_MUST_USE;
@@ -338,7 +367,7 @@ front_entry *front_entry_find(rp_jit *f, const front_args *a);
 /* Whether e, found before, is still for these arguments: another thread's run may have learnt more, or dropped it. Thread-safe. */
 bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a);
 
-rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, front_out *out,
+rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, front_out *out,
                           rp_error *err) RP_MUST_USE;
 /* --- call.c --- */
 rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) RP_MUST_USE;
@@ -348,12 +377,17 @@ rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, con
 /* --- copy.c --- */
 /* Whether v is copied for where its elements lie. */
 bool front_is_view(const rp_value *v);
-/* The contents of tensor i to dense memory of the device, which are there then; of a view that is told, or refused, as `to` says. */
-rp_status front_copy_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
-                              void *dense, rp_error *err) RP_MUST_USE;
-/* From dense memory to where v lies. */
-rp_status front_copy_back(rp_jit *f, const front_out *to, const rp_value *v, const void *from,
-                          rp_error *err) RP_MUST_USE;
+/* Tensor i is copied to dense memory: of a view that is told and counted, or refused, as `to` says. */
+rp_status front_note_argument(rp_jit *f, const front_out *to, const front_args *a, uint32_t i,
+                              rp_error *err) RP_MUST_USE;
+/* v is copied back; of a view that is counted. */
+void front_note_back(const front_out *to, const rp_value *v);
+/* Between v and dense memory of the device (in: to that), where the contents are when it returns. */
+rp_status front_copy_value(rp_jit *f, const rp_value *v, void *dense, bool in,
+                           rp_error *err) RP_MUST_USE;
+/* The same in turn with what is on queue, which this thread has. */
+rp_status front_copy_value_on(hal_device *queue, const rp_value *v, void *dense, bool in,
+                              rp_error *err) RP_MUST_USE;
 /* Between dense memory of f's device, or of the host where the view is, and a view; in: to the dense one. */
 rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in,
                           rp_error *err) RP_MUST_USE;
@@ -370,9 +404,11 @@ rp_status front_refuse_copy(const rp_jit *f, const front_copied *c, const base_v
 /* Either is the device's or the host's. */
 rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes,
                      rp_error *err) RP_MUST_USE;
-/* Runs r's graph on dense inputs, and gives its value. */
-rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
-                     const front_out *to, rp_error *err) RP_MUST_USE;
+/* Whether a call for `to` is captured as far as it can be, so that copies of its arguments are to stay where they are. */
+bool front_captures(const rp_jit *f, const front_out *to);
+/* Runs r's graph on dense inputs, those of `from`, and gives its value. */
+rp_status front_give(rp_jit *f, const front_result *r, const front_io *from, const front_out *to,
+                     rp_error *err) RP_MUST_USE;
 /* Whether tensor i is not given as it lies. written: by tensor, beside states; may be NULL. */
 rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
                        rp_error *err) RP_MUST_USE;

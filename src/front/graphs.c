@@ -23,7 +23,8 @@ struct front_graphs {
     rp_buffer *out;       /* likewise */
     rp_value *result;     /* likewise */
     pthread_mutex_t lock; /* held from a replay until its results are copied */
-    atomic_bool told;     /* why it is not captured */
+    atomic_bool told;     /* why it is not captured, */
+    atomic_bool skipped;  /* and of a call that was not for what it writes */
 };
 
 void front_graphs_free(front_graphs *r) {
@@ -75,6 +76,7 @@ rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const c
     if (!r) return rp_fail(err, RP_NOMEM, "graphs of a function");
     r->compiled = c;
     atomic_init(&r->told, false);
+    atomic_init(&r->skipped, false);
     (void)pthread_mutex_init(&r->lock, NULL);
     RP_TRY_OUT(make_room(r, g, name, err));
     if (in_place) RP_TRY_OUT(front_places_new(r->n_in, &r->stays, err));
@@ -93,6 +95,30 @@ out:
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
+static bool is_state(const front_args *a, const void *at) {
+    uint32_t i = 0;
+    while (a && i < a->n_tensors && !(a->tensor[i]->state && a->tensor[i]->tensor.data == at)) i++;
+    return a && i < a->n_tensors;
+}
+
+bool front_graphs_still(const front_graphs *r, const front_io *io) {
+    for (uint32_t i = 0; i < r->n_in; i++)
+        if (r->state[i] && !front_dense_has(io->own, io->in[i].data) &&
+            !is_state(io->args, io->in[i].data))
+            return false;
+    return true;
+}
+
+rp_status front_graphs_skip(const rp_jit *f, front_graphs *r, rp_error *err) {
+    static const char why[] = "it writes arguments that are no states (rp_value_state)";
+    if (f->capture.required)
+        return rp_fail(err, RP_UNSUPPORTED, "require_graph: calls of %s are not captured: %s",
+                       r->name, why);
+    if (!atomic_exchange(&r->skipped, true))
+        base_log(RP_LOG_WARNING, "skipping cudagraphs due to mutated inputs: %s: %s", r->name, why);
+    return RP_OK;
+}
+
 static rp_status check_captured(const rp_jit *f, front_graphs *r, const rp_output *o,
                                 rp_error *err) {
     if (rp_output_ran(o) != RP_RAN_EAGER) return RP_OK;
@@ -106,8 +132,9 @@ static rp_status check_captured(const rp_jit *f, front_graphs *r, const rp_outpu
 }
 
 /* By lock; *out has been written when it returns. */
-static rp_status replay(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_output **out,
+static rp_status replay(rp_jit *f, front_graphs *r, const front_io *io, rp_output **out,
                         rp_error *err) {
+    const rp_buffer *in = io->in;
     rp_status st = RP_OK;
     rp_value few[FEW], *item = r->n_in <= FEW ? few : base_alloc_array(r->n_in, sizeof *item);
     rp_output *o = NULL;
@@ -115,8 +142,8 @@ static rp_status replay(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_outp
     for (uint32_t i = 0; i < r->n_in; i++)
         item[i] = r->state[i] || r->stays ? rp_value_state(in[i]) : rp_value_tensor(in[i]);
     rp_value args = rp_value_tuple(item, r->n_in);
-    RP_TRY_OUT(front_places_check(r->stays, r->name, in, err));
-    RP_TRY_OUT(rp_autograph_run(r->function, &args, &o, err));
+    RP_TRY_OUT(front_places_check(r->stays, r->name, in, io->own, err));
+    RP_TRY_OUT(autograph_run_around(r->function, &args, io->around, &o, err));
     RP_TRY_OUT(check_captured(f, r, o, err));
     RP_TRY_OUT(autograph_wait(f->capture.manager, err));
     *out = o;
@@ -141,10 +168,10 @@ rp_status front_graphs_run(rp_jit *f, front_graphs *r, const front_io *io, rp_er
     rp_output *o = NULL;
     const rp_value *value;
     (void)pthread_mutex_lock(&r->lock);
-    rp_status st = replay(f, r, io->in, &o, err);
+    rp_status st = replay(f, r, io, &o, err);
     if (st == RP_OK) st = rp_output_value(o, &value, err);
     if (st == RP_OK) st = give(f, value, io, err);
-    if (st == RP_OK) st = front_places_keep(r->stays, io->in, err);
+    if (st == RP_OK) st = front_places_keep(r->stays, io->in, io->own, err);
     rp_output_free(o);
     (void)pthread_mutex_unlock(&r->lock);
     return st;
@@ -164,11 +191,11 @@ rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io
     front_graphs *g = r->code.graphs;
     rp_output *over = NULL, *o = NULL;
     (void)pthread_mutex_lock(&g->lock);
-    rp_status st = replay(f, g, io->in, &over, err);
+    rp_status st = replay(f, g, io, &over, err);
     if (st == RP_OK) st = autograph_output_over(over, &r->value, to->ran, to->reason, &o, err);
     if (st == RP_OK)
         st = autograph_value_each(autograph_output_of(o), place, autograph_output_of(over), err);
-    if (st == RP_OK) st = front_places_keep(g->stays, io->in, err);
+    if (st == RP_OK) st = front_places_keep(g->stays, io->in, io->own, err);
     (void)pthread_mutex_unlock(&g->lock);
     if (st != RP_OK) {
         rp_output_free(o ? o : over);

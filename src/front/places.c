@@ -8,7 +8,7 @@ enum { MOST_FORMS = 1024 };
 
 typedef struct form {
     struct form *next;
-    rp_buffer in[]; /* n */
+    rp_buffer in[]; /* n; data NULL: it was nowhere, but in memory of one's own */
 } form;
 
 struct front_places {
@@ -57,14 +57,19 @@ static form *find(front_places *p, const rp_buffer *in) {
     return p->forms = f;
 }
 
+/* What lies in memory of one's own, or did when the form was kept, may be elsewhere. */
+static bool has_moved(const rp_buffer *was, const rp_buffer *is, const front_dense *own) {
+    return was->data && was->data != is->data && !front_dense_has(own, is->data);
+}
+
 rp_status front_places_check(front_places *p, const char *name, const rp_buffer *in,
-                             rp_error *err) {
+                             const front_dense *own, rp_error *err) {
     rp_status st = RP_OK;
     if (!p) return RP_OK;
     (void)pthread_mutex_lock(&p->lock);
     const form *f = find(p, in);
     for (uint32_t i = 0; f && i < p->n && st == RP_OK; i++)
-        if (f->in[i].data != in[i].data)
+        if (has_moved(&f->in[i], &in[i], own))
             st = rp_fail(err, RP_INVALID,
                          "input %u of %s is at %p, its graph was captured with %p: keep inputs in "
                          "place or set cudagraph_copy_inputs",
@@ -81,21 +86,40 @@ static void forget_unused(front_places *p) {
     f->next = NULL;
 }
 
-static rp_status keep(front_places *p, const rp_buffer *in, rp_error *err) {
-    if (find(p, in)) return RP_OK;
+/* Nothing is read there. */
+static bool is_empty(const rp_buffer *b) {
+    uint32_t d = 0;
+    while (d < b->rank && b->dim[d] != 0) d++;
+    return d < b->rank;
+}
+
+static form *add(front_places *p, const rp_buffer *in) {
     form *f = base_alloc(sizeof *f + p->n * sizeof *in);
-    if (!f) return rp_fail(err, RP_NOMEM, "places of arguments");
-    for (uint32_t i = 0; i < p->n; i++) f->in[i] = in[i];
+    if (!f) return NULL;
+    for (uint32_t i = 0; i < p->n; i++) {
+        f->in[i] = in[i];
+        f->in[i].data = NULL;
+    }
     f->next = p->forms;
     p->forms = f;
     forget_unused(p);
+    return f;
+}
+
+static rp_status keep(front_places *p, const rp_buffer *in, const front_dense *own, rp_error *err) {
+    form *f = find(p, in);
+    if (!f && !(f = add(p, in))) return rp_fail(err, RP_NOMEM, "places of arguments");
+    for (uint32_t i = 0; i < p->n; i++)
+        if (!f->in[i].data && !is_empty(&in[i]) && !front_dense_has(own, in[i].data))
+            f->in[i].data = in[i].data;
     return RP_OK;
 }
 
-rp_status front_places_keep(front_places *p, const rp_buffer *in, rp_error *err) {
+rp_status front_places_keep(front_places *p, const rp_buffer *in, const front_dense *own,
+                            rp_error *err) {
     if (!p) return RP_OK;
     (void)pthread_mutex_lock(&p->lock);
-    rp_status st = keep(p, in, err);
+    rp_status st = keep(p, in, own, err);
     (void)pthread_mutex_unlock(&p->lock);
     return st;
 }

@@ -86,6 +86,7 @@ void front_recording_free(front_recording *rec) {
     base_free(rec->asked.path.v);
     base_free(rec->held);
     front_room_done(&rec->room);
+    front_dense_done(&rec->dense);
     base_free(rec->path);
     base_free(rec->written);
     base_free(rec->tensor);
@@ -149,6 +150,18 @@ static rp_status aim_solver(front_session *s, rp_error *err) {
     return RP_OK;
 }
 
+/* The memory of tensor i, of this form, as the run has it. */
+static rp_status copy_input(front_session *s, uint32_t i, rp_buffer *b, rp_error *err) {
+    const rp_value *v = s->a->tensor[i];
+    size_t bytes = 0;
+    if (!autograph_bytes(b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
+    RP_TRY(s->keep && front_captures(s->f, s->to)
+               ? front_dense_take(&s->rec->dense, s->f->device, i, bytes, &b->data, err)
+               : front_own(s, bytes, &b->data, err));
+    RP_TRY(front_note_argument(s->f, s->to, s->a, i, err));
+    return front_copy_value(s->f, v, b->data, true, err);
+}
+
 static rp_status hold_inputs(front_session *s, rp_error *err) {
     const front_args *a = s->a;
     bool any = false; /* that is written where it lies; else nothing meets it */
@@ -158,12 +171,7 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
         rp_buffer b = a->tensor[i]->tensor;
         bool copied = false;
         if (any) RP_TRY(front_copies(a, NULL, i, &copied, err));
-        if (copied) {
-            size_t bytes = 0;
-            if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
-            RP_TRY(front_own(s, bytes, &b.data, err));
-            RP_TRY(front_copy_argument(s->f, s->to, a, i, b.data, err));
-        }
+        if (copied) RP_TRY(copy_input(s, i, &b, err));
         RP_TRY(front_hold(s, s->rec->input[i], &b, err));
     }
     return RP_OK;

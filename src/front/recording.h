@@ -61,6 +61,7 @@ struct front_recording {
     front_held *held;
     uint32_t cap_held;
     front_room room;
+    front_dense dense; /* of runs that are captured */
     front_step **path; /* room of a session, as what follows */
     uint32_t cap_path;
     bool *written;

@@ -151,17 +151,20 @@ static rp_status make_pieces(settling *t, rp_error *err) {
 
 /* --- compiling ----------------------------------------------------------------------------------- */
 
-/* Whether piece p writes an argument that is no state. */
-static bool writes_plain(const front_session *s, const front_piece *p) {
-    bool writes = false;
+/* Whether piece p writes arguments that are no states, and any that this run has no copy of. */
+static void note_writes(const front_session *s, const front_piece *p, front_made_of *of) {
+    of->writes = of->moving = false;
     for (uint32_t i = 0; p->graph && i < p->n_in; i++) {
         const ir_graph *g = p->graph->ir, *whole = s->rec->g->ir;
         ir_ref memory = ir_node_at(whole, p->in[i])->memory;
-        for (uint32_t k = 0; k < s->rec->n_inputs; k++)
-            writes = writes || (s->rec->input[k] == memory && !s->a->tensor[k]->state &&
-                                ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->mutates);
+        for (uint32_t k = 0; k < s->rec->n_inputs; k++) {
+            if (s->rec->input[k] != memory || s->a->tensor[k]->state ||
+                !ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->mutates)
+                continue;
+            of->writes = true;
+            of->moving = of->moving || s->rec->held[memory].memory == s->a->tensor[k]->tensor.data;
+        }
     }
-    return writes;
 }
 
 /* last: as front_code_make. */
@@ -174,7 +177,7 @@ static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
         front_piece *p = &t->piece[j];
         if (step->ready) continue;
         of.piece = ++s->rec->n_pieces;
-        of.writes = writes_plain(s, p);
+        note_writes(s, p, &of);
         if (p->graph) RP_TRY(front_code_make(s->f, p->graph, &of, &step->code, err));
         if (step->code.reason) s->fell = &step->code;
         step->in = p->in;

@@ -177,6 +177,14 @@ static rp_status note_effect(front_session *s, ir_ref e, const ir_ref *effect, u
 
 /* --- running ------------------------------------------------------------------------------------ */
 
+static void take_inputs(const front_session *s, const rp_buffer *in, uint32_t n, front_io *io) {
+    io->in = in;
+    io->n_in = n;
+    io->mode = s->to->mode;
+    io->args = s->a;
+    io->own = &s->rec->dense;
+}
+
 /* Memory of the run for the outputs, which are then values. */
 static rp_status run_held(front_session *s, const front_code *c, const rp_buffer *in, uint32_t n_in,
                           const ir_ref *refs, uint32_t n, rp_error *err) {
@@ -189,7 +197,9 @@ static rp_status run_held(front_session *s, const front_code *c, const rp_buffer
     RP_TRY_OUT(front_lay_out(out, n, NULL, NULL, &total, err));
     if (n) RP_TRY_OUT(front_own(s, total, &block, err));
     RP_TRY_OUT(front_lay_out(out, n, block, out, &total, err));
-    RP_TRY_OUT(front_code_run(s->f, c, &(front_io){in, out, n_in, n, s->to->mode}, err));
+    front_io io = {.out = out, .n_out = n};
+    take_inputs(s, in, n_in, &io);
+    RP_TRY_OUT(front_code_run(s->f, c, &io, err));
     for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(front_hold(s, refs[i], &out[i], err));
 out:
     if (out != few) base_free(out);
@@ -211,7 +221,9 @@ static rp_status run_last(front_session *s, const front_code *c, const rp_buffer
         to.ran = RP_RAN_EAGER;
         to.reason = FRONT_PAST_LIMIT;
     }
-    return front_give(s->f, &r, in, e->n_in, &to, err);
+    front_io io = {0};
+    take_inputs(s, in, e->n_in, &io);
+    return front_give(s->f, &r, &io, &to, err);
 }
 
 static rp_status run_piece(front_session *s, const front_code *c, const ends *e, bool last,
@@ -247,7 +259,8 @@ static rp_status run_laid_out(front_session *s, front_step *step, const rp_buffe
     rp_buffer *out = step->form;
     if (step->n_out) RP_TRY(front_own(s, step->total, &block, err));
     for (uint32_t i = 0; i < step->n_out; i++) out[i].data = (char *)block + step->offset[i];
-    front_io io = {in, out, step->n_in, step->n_out, s->to->mode};
+    front_io io = {.out = out, .n_out = step->n_out};
+    take_inputs(s, in, step->n_in, &io);
     RP_TRY(front_code_run(s->f, &step->code, &io, err));
     for (uint32_t i = 0; i < step->n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
     return RP_OK;

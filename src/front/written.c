@@ -56,9 +56,10 @@ rp_status front_before_effects(front_session *s, const ir_ref *effect, uint32_t 
 rp_status front_after_effects(front_session *s, rp_error *err) {
     for (uint32_t k = 0; k < s->rec->n_inputs; k++) {
         const rp_value *v = s->a->tensor[k];
-        const void *memory = s->rec->held[s->rec->input[k]].memory;
-        if (s->written[k] && memory != v->tensor.data)
-            RP_TRY(front_copy_back(s->f, s->to, v, memory, err));
+        void *memory = s->rec->held[s->rec->input[k]].memory;
+        if (!s->written[k] || memory == v->tensor.data) continue;
+        front_note_back(s->to, v);
+        RP_TRY(front_copy_value(s->f, v, memory, false, err));
     }
     return RP_OK;
 }

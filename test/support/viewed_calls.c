@@ -79,17 +79,23 @@ static void draw_strides(tensor *t) {
     }
 }
 
-static void draw_tensor(tensor *t, rp_dtype dtype, uint32_t rank, const int64_t *dim,
-                        bool written) {
+/* What is drawn. */
+typedef struct drawing {
+    int forms;  /* of so many sizes; 0: of any */
+    bool views; /* none may be used where it lies */
+} drawing;
+
+static void draw_tensor(const drawing *d, tensor *t, rp_dtype dtype, uint32_t rank,
+                        const int64_t *dim, bool written) {
     rp_buffer b = {.dtype = dtype, .rank = rank, .data = t->before + MIDDLE};
     memcpy(b.dim, dim, rank * sizeof *dim);
     t->written = written;
-    t->dense_view = !draw(4);
+    t->dense_view = !draw(4) && !d->views;
     t->v = rp_view_dense(b);
     if (!t->dense_view) {
         draw_strides(t);
         t->v.offset = draw(40) - 20;
-        if (!draw(4)) t->v.tensor.data = t->before + MIDDLE + 1;
+        if (!draw(4) || d->views) t->v.tensor.data = t->before + MIDDLE + 1;
     }
     for (int i = 0; i < ROOM; i++) t->before[i] = (char)draw(256);
     for (int64_t n = 0; n < count(&b) && !written; n++) {
@@ -156,13 +162,16 @@ static void take(rp_device *d, rp_stream *s, tensor *t) {
     rp_device_free(d, t->base);
 }
 
-static void draw_all(tensor t[TENSORS]) {
-    int64_t x[] = {draw(MOST_DIM + 1), draw(MOST_DIM + 1), draw(MOST_DIM + 1)}, m[] = {x[0], x[2]};
-    draw_tensor(&t[0], RP_DTYPE_F32, 3, x, false);
-    draw_tensor(&t[1], RP_DTYPE_F32, 2, m, true);
+static void draw_all(const drawing *d, tensor t[TENSORS]) {
+    int64_t x[] = {draw(MOST_DIM + 1), draw(MOST_DIM + 1), draw(MOST_DIM + 1)};
+    if (d->forms)
+        for (int i = 0; i < 3; i++) x[i] = 2 + (i ? i : draw(d->forms));
+    const int64_t m[] = {x[0], x[2]};
+    draw_tensor(d, &t[0], RP_DTYPE_F32, 3, x, false);
+    draw_tensor(d, &t[1], RP_DTYPE_F32, 2, m, true);
     fill_floats(&t[1]);
-    draw_tensor(&t[2], RP_DTYPE_F32, 3, x, true);
-    draw_tensor(&t[3], RP_DTYPE_F16, 3, x, true);
+    draw_tensor(d, &t[2], RP_DTYPE_F32, 3, x, true);
+    draw_tensor(d, &t[3], RP_DTYPE_F16, 3, x, true);
 }
 
 static void compute_dense(rp_compiled *cpu, tensor t[TENSORS]) {
@@ -192,6 +201,7 @@ typedef struct checked {
     rp_stream *stream; /* that calls may be on */
     caller call;
     void *who[2]; /* in turn */
+    drawing drawn;
 } checked;
 
 static void check(const checked *k, int draws, bool streams) {
@@ -202,7 +212,7 @@ static void check(const checked *k, int draws, bool streams) {
     for (int n = 0; n < draws; n++) {
         rp_view_copies copies = RP_VIEW_COPIES_INIT;
         rp_run_options o = RP_RUN_OPTIONS_INIT;
-        draw_all(t);
+        draw_all(&k->drawn, t);
         compute_dense(cpu, t);
         const rp_view in[] = {put(k->device, k->stream, &t[0]), put(k->device, k->stream, &t[1])};
         const rp_view out[] = {put(k->device, k->stream, &t[2]), put(k->device, k->stream, &t[3])};
@@ -231,8 +241,10 @@ static rp_status call_compiled(void *who, const rp_view in[2], const rp_view out
 
 void viewed_calls_check(const char *device, int draws) {
     rp_device *d = device_open_ok(device, 1);
-    checked k = {
-        d, stream_open_ok(d), call_compiled, {compile(d, "level=0"), compile(d, "level=2")}};
+    checked k = {.device = d,
+                 .stream = stream_open_ok(d),
+                 .call = call_compiled,
+                 .who = {compile(d, "level=0"), compile(d, "level=2")}};
     check(&k, draws, true);
     for (int i = 0; i < 2; i++) rp_compiled_free(k.who[i]);
     rp_stream_close(k.stream);
@@ -265,29 +277,75 @@ static rp_status call_function(void *who, const rp_view in[2], const rp_view out
     return rp_jit_run_views(who, &args, out, 2, o, err);
 }
 
-static rp_jit *function_on(rp_device *d, const char *mode, bool breaks) {
+static rp_jit *function_on(rp_device *d, const char *mode, const char *setting, bool breaks) {
     rp_error err = {0};
     rp_jit *f = NULL;
     rp_jit_options o = RP_JIT_OPTIONS(function);
+    rp_compilation_config *c = rp_config_new();
+    if (setting) {
+        CHECK_OK(rp_config_set(c, setting, &err), &err);
+        CHECK_OK(rp_config_set(c, "level=3", &err), &err);
+        CHECK_OK(rp_config_set(c, "splitting_ops=reprise::cast", &err), &err);
+        o.config = c;
+    }
     o.device = d;
     o.mode = mode;
     o.user = breaks ? &o : NULL;
     o.dynamic = RP_DYNAMIC_ALL;
     CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    rp_config_free(c);
     return f;
 }
 
 void viewed_jits_check(const char *device, int draws) {
     rp_device *d = device_open_ok(device, 1);
-    checked k = {d,
-                 stream_open_ok(d),
-                 call_function,
-                 {function_on(d, NULL, false), function_on(d, NULL, true)}};
-    check(&k, draws, false);
-    rp_jit_free(k.who[0]);
-    k.who[0] = function_on(d, "reduce-overhead", false);
-    check(&k, draws / 4, false);
-    for (int i = 0; i < 2; i++) rp_jit_free(k.who[i]);
+    checked k = {.device = d, .stream = stream_open_ok(d), .call = call_function};
+    for (int captured = 0; captured < 2; captured++) {
+        const char *mode = captured ? "reduce-overhead" : NULL;
+        for (int i = 0; i < 2; i++) k.who[i] = function_on(d, mode, NULL, i);
+        check(&k, captured ? draws / 4 : draws, false);
+        for (int i = 0; i < 2; i++) rp_jit_free(k.who[i]);
+    }
     rp_stream_close(k.stream);
     rp_device_close(d);
+}
+
+static rp_autograph_info graphs_of(rp_device *d) {
+    rp_error err = {0};
+    rp_autograph *a = NULL;
+    rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+    CHECK_OK(rp_autograph_default(d, &a, &err), &err);
+    CHECK_OK(rp_autograph_get_info(a, &info, &err), &err);
+    rp_autograph_destroy(a);
+    return info;
+}
+
+void viewed_graphs_check(const char *device, int draws) {
+    static const struct {
+        const char *mode, *setting;
+    } ways[] = {{"reduce-overhead", NULL},
+                {NULL, "cudagraph_mode=FULL"},
+                {NULL, "cudagraph_mode=PIECEWISE"},
+                {"reduce-overhead", "cudagraph_mode=FULL"}};
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (int breaks = 0; breaks < 2; breaks++) {
+            rp_device *d = device_open_ok(device, 1);
+            rp_jit *f = function_on(d, ways[w].mode, ways[w].setting, breaks);
+            checked k = {.device = d,
+                         .stream = stream_open_ok(d),
+                         .call = call_function,
+                         .who = {f, f},
+                         .drawn = {.forms = 3, .views = true}};
+            check(&k, 40, false);
+            const rp_autograph_info before = graphs_of(d);
+            assert_true(before.captures > 0);
+            check(&k, draws, false);
+            const rp_autograph_info after = graphs_of(d);
+            assert_int_equal(after.captures, before.captures);
+            assert_int_equal(after.eager, before.eager);
+            assert_true(after.replays >= before.replays + (uint64_t)draws);
+            rp_jit_free(f);
+            rp_stream_close(k.stream);
+            rp_device_close(d);
+        }
 }

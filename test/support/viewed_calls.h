@@ -7,5 +7,7 @@
 void viewed_calls_check(const char *device, int draws);
 /* The same of functions that compile themselves, also with a graph break, and captured. */
 void viewed_jits_check(const char *device, int draws);
+/* Of such functions in each way that captures, with views of some sizes: results as there, and no call is captured once each size was there. */
+void viewed_graphs_check(const char *device, int draws);
 
 #endif

@@ -392,14 +392,14 @@ static void places_are_a_bounded_number(void **state) {
     CHECK_OK(front_places_new(1, &p, &err), &err);
     for (int64_t i = 0; i < FORMS; i++) {
         rp_buffer first = f32_of(x, 1, FORMS, 0).tensor, in = f32_of(x, 1, i, 0).tensor;
-        CHECK_OK(front_places_check(p, "f", &in, &err), &err);
-        CHECK_OK(front_places_keep(p, &in, &err), &err);
-        CHECK_OK(front_places_keep(p, &first, &err), &err);
+        CHECK_OK(front_places_check(p, "f", &in, NULL, &err), &err);
+        CHECK_OK(front_places_keep(p, &in, NULL, &err), &err);
+        CHECK_OK(front_places_keep(p, &first, NULL, &err), &err);
     }
     assert_true(base_live() - live <= 1024 + 1);
     for (int64_t i = FORMS; i >= FORMS - 1000; i--) {
         rp_buffer in = f32_of(x + 1, 1, i, 0).tensor;
-        assert_int_equal(front_places_check(p, "f", &in, &err), RP_INVALID);
+        assert_int_equal(front_places_check(p, "f", &in, NULL, &err), RP_INVALID);
     }
     front_places_free(p);
     assert_int_equal(base_live(), live);

@@ -56,6 +56,17 @@ static void drawn_views_of_a_gpu(void **state) {
     viewed_jits_check("cuda:0", 200);
 }
 
+static void drawn_views_of_graphs(void **state) {
+    (void)state;
+    viewed_graphs_check("cpu", 150);
+}
+
+static void drawn_views_of_graphs_of_a_gpu(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    viewed_graphs_check("cuda:0", 40);
+}
+
 /* rp_jit_run tells as much, and reads a matrix from its end. */
 static void copies_are_told(void **state) {
     rp_error err = {0};
@@ -154,29 +165,108 @@ static void bad_views_are_told(void **state) {
     rp_jit_free(in_place);
 }
 
-/* A graph that reads arguments where they stay cannot have a copy; with copies of inputs it does not matter. */
-static void views_of_captured_functions(void **state) {
+/* A view may be elsewhere in each call, since its copy is not; what is dense stays where it was, whatever was copied between. */
+static void views_move_and_dense_arguments_stay(void **state) {
+    static const char *const settings[] = {"level=2 cudagraph_mode=FULL",
+                                           "level=3 cudagraph_mode=PIECEWISE"};
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        rp_error err = {0};
+        rp_output *out = NULL;
+        rp_view_copies copies = RP_VIEW_COPIES_INIT;
+        rp_run_options o = {sizeof o, NULL, false, &copies};
+        float other[ROWS * COLS];
+        rp_jit *f = jit_by(jit_options(more), settings[m]);
+        for (int i = 0; i < 6; i++) {
+            float *p = i % 3 == 1 ? other : x;
+            for (int k = 0; k < ROWS * COLS; k++) p[k] = (float)(i * 100 + k);
+            rp_view in = view(p, COLS, ROWS, 1, COLS), to = view(y, COLS, ROWS, ROWS, 1);
+            if (i % 3 == 2) in = view(x, COLS, ROWS, ROWS, 1);
+            rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+            CHECK_OK(rp_jit_run_views(f, &args, &to, 1, &o, &err), &err);
+            assert_true(y[1] == p[i % 3 == 2 ? 1 : COLS] + 1);
+            assert_int_equal(copies.gathered, i % 3 != 2);
+            assert_int_equal(copies.bytes, i % 3 == 2 ? 0 : sizeof x);
+        }
+        rp_view moved = view(other, COLS, ROWS, ROWS, 1), across = view(x, COLS, ROWS, 1, COLS);
+        rp_value v = rp_value_view(&moved), args = rp_value_tuple(&v, 1);
+        assert_int_equal(rp_jit_run(f, &args, &out, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "or set cudagraph_copy_inputs"));
+        (void)fresh(NULL);
+        rp_view to = view(z, COLS, ROWS, ROWS, 1);
+        check_refused(f, &across, &to, 1, true,
+                      "forward: tensor 0 of the arguments, f32[6,4] of strides 1, 6, would be "
+                      "copied; give it dense and aligned, or without no_copies");
+        rp_jit_free(f);
+    }
+}
+
+/* What is written in a view is a copy's, and back behind the replay; where it is dense no graph has its place. */
+static void views_that_are_written_are_captured(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) { /* whether the first call has a view */
+        rp_error err = {0};
+        rp_device *d = NULL;
+        rp_autograph *a = NULL;
+        float m[2][ROWS * COLS], was[ROWS * COLS];
+        base_buf heard;
+        rp_jit_options options = jit_options(twice);
+        CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+        CHECK_OK(rp_autograph_default(d, &a, &err), &err);
+        options.device = d;
+        options.mode = "reduce-overhead";
+        heard_start(&heard, "+perf_hints");
+        rp_jit *f = jit_by(options, "level=2");
+        for (int i = 0; i < 8; i++) {
+            bool strided = i % 4 != 3 * first;
+            float *p = m[i % 2];
+            for (int k = 0; k < ROWS * COLS; k++) p[k] = was[k] = (float)(i * 10 + k);
+            rp_view in = strided ? view(p, COLS, ROWS, 1, COLS) : view(p, COLS, ROWS, ROWS, 1);
+            rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+            rp_output *out = jit_ok(f, &args);
+            for (int k = 0; k < ROWS * COLS; k++) assert_true(p[k] == 2 * was[k]);
+            assert_true(((const float *)jit_result(out)->tensor.data)[1] ==
+                        2 * was[strided ? COLS : 1]);
+            rp_output_free(out);
+        }
+        rp_view_copies copies = RP_VIEW_COPIES_INIT;
+        rp_run_options o = {sizeof o, NULL, false, &copies};
+        rp_view in = view(m[0], COLS, ROWS, 1, COLS), to = view(z, COLS, ROWS, ROWS, 1);
+        rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+        CHECK_OK(rp_jit_run_views(f, &args, &to, 1, &o, &err), &err);
+        assert_int_equal(copies.gathered, 1);
+        assert_int_equal(copies.scattered, 1);
+        assert_int_equal(copies.bytes, 2 * sizeof x);
+        rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+        CHECK_OK(rp_autograph_get_info(a, &info, &err), &err);
+        assert_int_equal(info.captures, 1);
+        assert_int_equal(info.replays, 6);
+        assert_int_equal(jit_info(f).entries, 1);
+        const char *told = strstr(heard.data, "skipping cudagraphs due to mutated inputs: forward");
+        assert_non_null(told);
+        assert_null(strstr(told + 1, "skipping cudagraphs"));
+        heard_done(&heard);
+        rp_jit_free(f);
+        rp_autograph_destroy(a);
+        rp_device_close(d);
+    }
+}
+
+/* Where a graph is required, a call that has none is an error, also behind one that had. */
+static void a_graph_that_is_required(void **state) {
     rp_error err = {0};
     rp_output *out = NULL;
     (void)state;
-    rp_jit *stays = jit_by(jit_options(more), "level=2 cudagraph_mode=FULL");
-    rp_jit *moves =
-        jit_by(jit_options(more), "level=2 cudagraph_mode=FULL cudagraph_copy_inputs=true");
-    rp_view in = view(x, COLS, ROWS, 1, COLS);
-    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
-    assert_int_equal(rp_jit_run(stays, &args, &out, &err), RP_INVALID);
-    assert_string_equal(err.text,
-                        "forward: tensor 0 of the arguments, f32[6,4] of strides 1, 6, would be "
-                        "copied, and its graph reads arguments where they stay; give it dense and "
-                        "aligned, or set cudagraph_copy_inputs");
-    for (int i = 0; i < 4; i++) {
-        out = jit_ok(moves, &args);
-        assert_true(((const float *)jit_result(out)->tensor.data)[1] == x[COLS] + 1);
-        assert_int_equal(rp_output_ran(out), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
-        rp_output_free(out);
+    rp_jit *f = jit_by(jit_options(twice), "level=2 cudagraph_mode=FULL require_graph=true");
+    for (int i = 0; i < 3; i++) {
+        rp_view in = i < 2 ? view(x, COLS, ROWS, 1, COLS) : view(x, COLS, ROWS, ROWS, 1);
+        rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+        rp_status st = rp_jit_run(f, &args, &out, &err);
+        assert_int_equal(st, i < 2 ? RP_OK : RP_UNSUPPORTED);
+        if (st == RP_OK) rp_output_free(out);
     }
-    rp_jit_free(stays);
-    rp_jit_free(moves);
+    assert_non_null(strstr(err.text, "it writes arguments that are no states"));
+    rp_jit_free(f);
 }
 
 static void memory_runs_out(void **state) {
@@ -201,14 +291,47 @@ static void memory_runs_out(void **state) {
     rp_jit_free(f);
 }
 
+static rp_status one_life(rp_error *err) {
+    rp_jit *f = NULL;
+    rp_output *o = NULL;
+    rp_view in = view(x, COLS, ROWS, 1, COLS);
+    rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+    rp_jit_options options = jit_options(twice);
+    rp_compilation_config *c = rp_config_new();
+    rp_status st = c ? rp_config_set(c, "cudagraph_mode=FULL", err) : RP_NOMEM;
+    if (st == RP_OK) st = rp_config_set(c, "level=2", err);
+    options.config = c;
+    if (st == RP_OK) st = rp_jit_new(&options, &f, err);
+    for (int i = 0; i < 3 && st == RP_OK; i++) {
+        st = rp_jit_run(f, &args, &o, err);
+        rp_output_free(o);
+        o = NULL;
+    }
+    rp_jit_free(f);
+    rp_config_free(c);
+    return st;
+}
+
+static void every_allocation_of_a_graph_may_fail(void **state) {
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(one_life(&err), &err);
+    jit_fail_each_allocation(one_life, 32);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(drawn_views, fresh),
         cmocka_unit_test_setup(drawn_views_of_a_gpu, fresh),
+        cmocka_unit_test_setup(drawn_views_of_graphs, fresh),
+        cmocka_unit_test_setup(drawn_views_of_graphs_of_a_gpu, fresh),
         cmocka_unit_test_setup(copies_are_told, fresh),
         cmocka_unit_test_setup(bad_views_are_told, fresh),
-        cmocka_unit_test_setup(views_of_captured_functions, fresh),
+        cmocka_unit_test_setup(views_move_and_dense_arguments_stay, fresh),
+        cmocka_unit_test_setup(views_that_are_written_are_captured, fresh),
+        cmocka_unit_test_setup(a_graph_that_is_required, fresh),
         cmocka_unit_test_setup(memory_runs_out, fresh),
+        cmocka_unit_test_setup(every_allocation_of_a_graph_may_fail, fresh),
     };
     if (gpu_emulate(&no_gpu)) no_gpu = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
