@@ -151,7 +151,7 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $(LINK_$(CONFIG)) $^ $(LIBS) $(CMD_LIBS) -o $@
 
 EMU_SRC := test/support/emu/emu.c test/support/emu/stream.c
-$(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/api.h src/hal/cuda/api.def | $(NEEDS_SETUP)
+$(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/runs.cu src/hal/cuda/api.h src/hal/cuda/api.def | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
 

@@ -140,10 +140,6 @@ const char *autograph_form_reason(const rp_function *f, const autograph_entry *e
 uint64_t autograph_all_bytes(const rp_autograph *a);
 uint64_t autograph_room(const rp_autograph *a);
 
-/* The other way. */
-rp_status autograph_copy_out(hal_device *queue, const rp_value *v, const void *from,
-                             rp_error *err) RP_MUST_USE;
-
 bool autograph_rounds(const rp_autograph *a); /* numbers of rows, up */
 
 /* A call that is to become a graph: its first run gave `result`. */

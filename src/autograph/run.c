@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "device/running.h"
+#include "device/view.h"
 
 bool autograph_rounds(const rp_autograph *a) {
     return a->o.growth == RP_GROWTH_RESERVE;
@@ -14,43 +15,18 @@ bool autograph_rounds(const rp_autograph *a) {
 
 /* --- arguments ------------------------------------------------------------------------------ */
 
-static rp_status put(hal_device *queue, void *to, const void *from, size_t n, rp_error *err) {
-    if (queue) return queue->ops->copy(queue, to, from, n, err);
-    memcpy(to, from, n);
-    return RP_OK;
-}
-
-/* Between dense memory and a view, runs of neighbours, row by row. */
-static rp_status copy_rows(hal_device *queue, char *dense, const rp_value *v, bool in,
-                           rp_error *err) {
-    const rp_buffer *b = &v->tensor;
-    size_t bytes = 0, run = rp_dtype_block_bytes(b->dtype), element = run;
-    uint32_t axes = b->rank;
-    int64_t at[RP_MAX_RANK] = {0}, want = 1;
-    if (!autograph_bytes(b, &bytes) || bytes == 0) return RP_OK;
-    if (autograph_is_dense(v))
-        return put(queue, in ? dense : b->data, in ? b->data : dense, bytes, err);
-    for (; axes > 0 && (b->dim[axes - 1] == 1 || v->stride[axes - 1] == want); axes--) {
-        want *= b->dim[axes - 1];
-        run *= (size_t)b->dim[axes - 1];
-    }
-    for (size_t done = 0; done < bytes; done += run) {
-        size_t from = 0;
-        for (uint32_t i = 0; i < axes; i++) from += (size_t)(at[i] * v->stride[i]) * element;
-        char *place = (char *)b->data + from;
-        RP_TRY(put(queue, in ? dense + done : place, in ? place : dense + done, run, err));
-        for (uint32_t i = axes; i-- > 0 && ++at[i] == b->dim[i];) at[i] = 0;
-    }
-    return RP_OK;
-}
-
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_error *err) {
-    return copy_rows(queue, to, v, true, err);
-}
-
-rp_status autograph_copy_out(hal_device *queue, const rp_value *v, const void *from,
-                             rp_error *err) {
-    return copy_rows(queue, (char *)(uintptr_t)from, v, false, err);
+    base_view view;
+    size_t bytes = 0;
+    if (!autograph_bytes(&v->tensor, &bytes) || bytes == 0) return RP_OK;
+    if (!autograph_is_dense(v) && autograph_view_of(v, &view)) { /* which was asked for its key */
+        if (queue) return device_view_copy(queue, &view, to, true, err);
+        base_view_gather(&view, to);
+        return RP_OK;
+    }
+    if (queue) return queue->ops->copy(queue, to, v->tensor.data, bytes, err);
+    memcpy(to, v->tensor.data, bytes);
+    return RP_OK;
 }
 
 /* --- replaying ------------------------------------------------------------------------------- */
@@ -389,8 +365,7 @@ rp_status autograph_run_around(rp_function *f, const rp_value *args, const autog
                        "rp_call_function",
                        f->o.name);
     device_run_begin();
-    rp_status st =
-        around ? run_between(f, args, around, out, err) : run_locked(f, args, out, err);
+    rp_status st = around ? run_between(f, args, around, out, err) : run_locked(f, args, out, err);
     device_run_end();
     (void)pthread_mutex_unlock(&f->a->lock);
     return st;

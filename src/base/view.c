@@ -150,72 +150,38 @@ bool base_views_meet(const base_view *a, const base_view *b) {
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-void base_view_loops_of(const base_view *v, base_view_loops *out) {
-    int64_t dense = (int64_t)v->element;
+void base_view_runs(const base_view *v, bool in, base_runs *out) {
+    int64_t packed = (int64_t)v->element;
     uint32_t at = BASE_VIEW_RANK; /* axes are put from behind */
-    *out = (base_view_loops){.run = is_empty(v) ? 0 : v->element};
-    for (uint32_t i = v->rank; i-- > 0 && out->run; dense *= v->dim[i]) {
+    *out = (base_runs){.run = is_empty(v) ? 0 : v->element};
+    int64_t *view = in ? out->from : out->to, *dense = in ? out->to : out->from;
+    for (uint32_t i = v->rank; i-- > 0 && out->run; packed *= v->dim[i]) {
         if (v->dim[i] == 1) continue;
         if (at == BASE_VIEW_RANK && v->stride[i] == (int64_t)out->run) {
             out->run *= (size_t)v->dim[i];
-        } else if (at < BASE_VIEW_RANK && v->stride[i] == out->view[at] * out->dim[at]) {
+        } else if (at < BASE_VIEW_RANK && v->stride[i] == view[at] * out->dim[at]) {
             out->dim[at] *= v->dim[i];
         } else {
             at--;
             out->dim[at] = v->dim[i];
-            out->view[at] = v->stride[i];
-            out->dense[at] = dense;
+            view[at] = v->stride[i];
+            dense[at] = packed;
         }
     }
     out->n = BASE_VIEW_RANK - at;
     memmove(out->dim, out->dim + at, out->n * sizeof *out->dim);
-    memmove(out->view, out->view + at, out->n * sizeof *out->view);
-    memmove(out->dense, out->dense + at, out->n * sizeof *out->dense);
-}
-
-/* n runs. A size that is known makes each copy a move. */
-static void copy_runs(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
-                      size_t run) {
-#define RUNS(size) \
-    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, size)
-    switch (run) {
-    case 1: RUNS(1); return;
-    case 2: RUNS(2); return;
-    case 4: RUNS(4); return;
-    case 8: RUNS(8); return;
-    default: RUNS(run);
-    }
-#undef RUNS
-}
-
-static void copy_all(const base_view *v, char *dense, bool in) {
-    base_view_loops l;
-    int64_t at[BASE_VIEW_RANK] = {0};
-    base_view_loops_of(v, &l);
-    const uint32_t last = l.n ? l.n - 1 : 0, outer = last;
-    const int64_t n = l.n ? l.dim[last] : 1;
-    for (bool more = l.run > 0; more;) {
-        char *view = v->at, *packed = dense;
-        for (uint32_t i = 0; i < outer; i++) {
-            view += at[i] * l.view[i];
-            packed += at[i] * l.dense[i];
-        }
-        if (in)
-            copy_runs(packed, l.dense[last], view, l.view[last], n, l.run);
-        else
-            copy_runs(view, l.view[last], packed, l.dense[last], n, l.run);
-        more = false;
-        for (uint32_t i = outer; i-- > 0 && !more;) {
-            more = ++at[i] < l.dim[i];
-            if (!more) at[i] = 0;
-        }
-    }
+    memmove(out->to, out->to + at, out->n * sizeof *out->to);
+    memmove(out->from, out->from + at, out->n * sizeof *out->from);
 }
 
 void base_view_gather(const base_view *v, void *dense) {
-    copy_all(v, dense, true);
+    base_runs r;
+    base_view_runs(v, true, &r);
+    base_runs_copy(&r, dense, v->at);
 }
 
 void base_view_scatter(const base_view *v, const void *dense) {
-    copy_all(v, (char *)(uintptr_t)dense, false);
+    base_runs r;
+    base_view_runs(v, false, &r);
+    base_runs_copy(&r, v->at, dense);
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BASE_VIEW_RANK = 6 };
+#include "base/runs.h"
+
+enum { BASE_VIEW_RANK = BASE_RUNS_AXES };
 
 /* Memory is the caller's. Sizes are not negative. */
 typedef struct base_view {
@@ -16,14 +18,6 @@ typedef struct base_view {
     int64_t dim[BASE_VIEW_RANK];
     int64_t stride[BASE_VIEW_RANK]; /* bytes between neighbours; 0 and negative, too */
 } base_view;
-
-/* Dense memory beside a view: runs of neighbours in both, and the axes over them, outermost first. An empty view has run 0. */
-typedef struct base_view_loops {
-    size_t run; /* bytes */
-    uint32_t n;
-    int64_t dim[BASE_VIEW_RANK];
-    int64_t view[BASE_VIEW_RANK], dense[BASE_VIEW_RANK]; /* bytes between runs */
-} base_view_loops;
 
 /* Whether the elements lie as those of dense row-major memory do; an empty one does. */
 bool base_view_is_dense(const base_view *v);
@@ -36,7 +30,9 @@ bool base_view_span(const base_view *v, int64_t *begin, int64_t *end);
  * an answer is given up, which count as sharing. The spans are in range. */
 bool base_view_repeats(const base_view *v);
 bool base_views_meet(const base_view *a, const base_view *b);
-void base_view_loops_of(const base_view *v, base_view_loops *out);
+/* Between v and dense memory (in: to that): runs of neighbours in both, as long as they are, over as few axes as there are. An empty view
+ * has run 0. */
+void base_view_runs(const base_view *v, bool in, base_runs *out);
 /* Between memory of the host. */
 void base_view_gather(const base_view *v, void *dense);
 void base_view_scatter(const base_view *v, const void *dense);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -110,47 +111,29 @@ void device_view_tell(const device_view_copied *c, const base_view *v) {
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-/* One copy takes the rows of one axis; the longest leaves the fewest copies. */
-static uint32_t longest(const base_view_loops *l) {
-    uint32_t best = l->n;
-    for (uint32_t i = 0; i < l->n; i++) {
-        bool fits = l->view[i] >= (int64_t)l->run && l->view[i] <= (int64_t)HAL_MOST_PITCH &&
-                    l->dense[i] <= (int64_t)HAL_MOST_PITCH;
-        if (fits && (best == l->n || l->dim[i] > l->dim[best])) best = i;
-    }
-    return best;
-}
-
-static rp_status copy_at(hal_device *queue, const base_view_loops *l, uint32_t rows, char *view,
-                         char *dense, bool in, rp_error *err) {
-    char *to = in ? dense : view, *from = in ? view : dense;
-    if (rows == l->n) return queue->ops->copy(queue, to, from, l->run, err);
-    size_t far = (size_t)l->view[rows], near = (size_t)l->dense[rows];
-    hal_rows r = {(size_t)l->dim[rows], l->run, in ? near : far, in ? far : near};
-    return queue->ops->copy_rows(queue, to, from, &r, err);
+/* By memory of the host that is dense: one copy to the device, or from it. */
+static rp_status copy_by_host(hal_device *queue, const base_view *v, void *dense, bool in,
+                              rp_error *err) {
+    size_t bytes = 0;
+    (void)base_view_bytes(v, &bytes);
+    void *host = base_alloc(bytes);
+    if (!host) return rp_fail(err, RP_NOMEM, "%zu bytes for a dense copy of a view", bytes);
+    if (in) base_view_gather(v, host);
+    rp_status st = in ? queue->ops->copy(queue, dense, host, bytes, err)
+                      : queue->ops->copy(queue, host, dense, bytes, err);
+    if (st == RP_OK && !in) st = queue->ops->synchronize(queue, err);
+    if (st == RP_OK && !in) base_view_scatter(v, host);
+    base_free(host);
+    return st;
 }
 
 rp_status device_view_copy(hal_device *queue, const base_view *v, void *dense, bool in,
                            rp_error *err) {
-    base_view_loops l;
-    int64_t at[BASE_VIEW_RANK] = {0};
-    base_view_loops_of(v, &l);
-    const uint32_t rows = longest(&l);
-    for (bool more = l.run > 0; more;) {
-        char *view = v->at, *packed = dense;
-        for (uint32_t i = 0; i < l.n; i++) {
-            view += at[i] * l.view[i];
-            packed += at[i] * l.dense[i];
-        }
-        RP_TRY(copy_at(queue, &l, rows, view, packed, in, err));
-        more = false;
-        for (uint32_t i = l.n; i-- > 0 && !more;) {
-            if (i == rows) continue;
-            more = ++at[i] < l.dim[i];
-            if (!more) at[i] = 0;
-        }
-    }
-    return RP_OK;
+    base_runs r;
+    base_view_runs(v, in, &r);
+    if (r.run == 0) return RP_OK;
+    if (!device_view_reached(queue, v)) return copy_by_host(queue, v, dense, in, err);
+    return queue->ops->copy_runs(queue, in ? dense : v->at, in ? v->at : dense, &r, err);
 }
 
 bool device_view_reached(const hal_device *queue, const base_view *v) {

@@ -21,8 +21,8 @@ typedef struct device_view_copied {
 void device_view_tell(const device_view_copied *c, const base_view *v);
 /* How it is written in texts: "f32[2,3] of strides 1, 2". */
 void device_view_put(base_buf *out, rp_dtype dtype, const base_view *v);
-/* In turn with what is on queue: by rows of equal distance in one copy where the device has such a copy, else row by row. in: to
- * dense memory; else from it. */
+/* In turn with what is on queue. in: to dense memory of its device; else from it. A view that kernels of queue reach is copied by one launch or copy, which
+ * is part of the capture under way, where there is one; another one by way of dense memory of the host, for which a copy back waits. */
 rp_status device_view_copy(hal_device *queue, const base_view *v, void *dense, bool in,
                            rp_error *err) RP_MUST_USE;
 /* Whether kernels of queue reach the first byte of v. */

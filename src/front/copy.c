@@ -16,22 +16,6 @@ bool front_is_view(const rp_value *v) {
 
 /* --- memory of two kinds --------------------------------------------------------------------- */
 
-/* By memory of the host that is dense: one copy to the device, or from it. */
-static rp_status copy_by_host(hal_device *queue, const base_view *v, void *dense, bool in,
-                              rp_error *err) {
-    size_t bytes = 0;
-    (void)base_view_bytes(v, &bytes);
-    void *host = base_alloc(bytes);
-    if (!host) return rp_fail(err, RP_NOMEM, "%zu bytes for a dense copy of a view", bytes);
-    if (in) base_view_gather(v, host);
-    rp_status st = in ? queue->ops->copy(queue, dense, host, bytes, err)
-                      : queue->ops->copy(queue, host, dense, bytes, err);
-    if (st == RP_OK) st = queue->ops->synchronize(queue, err);
-    if (st == RP_OK && !in) base_view_scatter(v, host);
-    base_free(host);
-    return st;
-}
-
 rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in, rp_error *err) {
     if (!f->stream) {
         if (in)
@@ -42,10 +26,8 @@ rp_status front_copy_view(rp_jit *f, const base_view *v, void *dense, bool in, r
     }
     hal_device *queue = device_stream_queue(f->stream);
     (void)pthread_mutex_lock(&f->copies);
-    bool by_device = device_view_reached(queue, v);
-    rp_status st = by_device ? device_view_copy(queue, v, dense, in, err)
-                             : copy_by_host(queue, v, dense, in, err);
-    if (st == RP_OK && by_device) st = queue->ops->synchronize(queue, err);
+    rp_status st = device_view_copy(queue, v, dense, in, err);
+    if (st == RP_OK) st = queue->ops->synchronize(queue, err);
     (void)pthread_mutex_unlock(&f->copies);
     return st;
 }
@@ -71,8 +53,7 @@ rp_status front_copy_value_on(hal_device *queue, const rp_value *v, void *dense,
     if (autograph_is_dense(v))
         return queue->ops->copy(queue, in ? dense : v->tensor.data, in ? v->tensor.data : dense,
                                 bytes, err);
-    return device_view_reached(queue, &view) ? device_view_copy(queue, &view, dense, in, err)
-                                             : copy_by_host(queue, &view, dense, in, err);
+    return device_view_copy(queue, &view, dense, in, err);
 }
 
 rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes, rp_error *err) {

@@ -374,6 +374,81 @@ rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error
     return note_bytes(d, &l, to, size, err);
 }
 
+/* --- runs ---------------------------------------------------------------------------------- */
+
+/* Dims of a launch: the size of a run, the axes, where the first run is behind the lowest one, of both memories; then by axis. */
+enum { RUN, AXES, TO, FROM, HEAD, BY_AXIS = 3 };
+
+/* Items are those of the outermost axis. */
+static void copy_runs(void *const *arg, const long long *dim, long long begin, long long end,
+                      void *scratch) {
+    base_runs r = {.run = (size_t)dim[RUN], .n = (uint32_t)dim[AXES]};
+    (void)scratch;
+    for (uint32_t i = 0; i < r.n; i++) {
+        const long long *axis = dim + HEAD + BY_AXIS * i;
+        r.dim[i] = i ? axis[0] : end - begin;
+        r.to[i] = axis[1];
+        r.from[i] = axis[2];
+    }
+    const long long to = dim[TO] + (r.n ? begin * r.to[0] : 0);
+    const long long from = dim[FROM] + (r.n ? begin * r.from[0] : 0);
+    base_runs_copy(&r, (char *)arg[0] + to, (const char *)arg[1] + from);
+}
+
+rp_status hal_note_runs(hal_device *d, void *to, const void *from, const base_runs *r,
+                        rp_error *err) {
+    long long dim[HEAD + BY_AXIS * BASE_RUNS_AXES];
+    size_t before[2], behind[2], bytes = base_runs_bytes(r);
+    if (bytes == 0) return RP_OK;
+    base_runs_span(r, r->to, &before[0], &behind[0]);
+    base_runs_span(r, r->from, &before[1], &behind[1]);
+    void *arg[] = {(char *)to - before[0], (char *)(uintptr_t)from - before[1]};
+    size_t sizes[] = {before[0] + behind[0], before[1] + behind[1]};
+    dim[RUN] = (long long)r->run;
+    dim[AXES] = r->n;
+    dim[TO] = (long long)before[0];
+    dim[FROM] = (long long)before[1];
+    for (uint32_t i = 0; i < r->n; i++) {
+        long long *axis = dim + HEAD + BY_AXIS * i;
+        axis[0] = r->dim[i];
+        axis[1] = r->to[i];
+        axis[2] = r->from[i];
+    }
+    const long long items = r->n ? r->dim[0] : 1, each = (long long)bytes / items;
+    hal_launch l = {.kind = HAL_KERNEL,
+                    .name = "copy_runs",
+                    .fn = {copy_runs},
+                    .arg = arg,
+                    .arg_size = sizes,
+                    .n_arg = 2,
+                    .dim = dim,
+                    .n_dim = HEAD + BY_AXIS * r->n,
+                    .items = items,
+                    .grain = each < BYTES_GRAIN ? BYTES_GRAIN / each : 1};
+    RP_TRY(hal_note_capture(d, &l, 1, 0, err));
+    return hal_note_wrote_runs(d, to, r, err);
+}
+
+/* As one range where they leave no gap. */
+rp_status hal_note_wrote_runs(hal_device *d, void *to, const base_runs *r, rp_error *err) {
+    int64_t at[BASE_RUNS_AXES] = {0};
+    size_t before, behind, bytes = base_runs_bytes(r);
+    base_runs_span(r, r->to, &before, &behind);
+    if (before + behind == bytes)
+        return hal_capture_wrote(d, (char *)to - before, before + behind, err);
+    for (bool more = bytes > 0; more;) {
+        char *p = to;
+        for (uint32_t i = 0; i < r->n; i++) p += at[i] * r->to[i];
+        RP_TRY(hal_capture_wrote(d, p, r->run, err));
+        more = false;
+        for (uint32_t i = r->n; i-- > 0 && !more;) {
+            more = ++at[i] < r->dim[i];
+            if (!more) at[i] = 0;
+        }
+    }
+    return RP_OK;
+}
+
 uint32_t hal_note_count(const hal_device *d) {
     return d->capture->n;
 }

@@ -37,7 +37,7 @@ rp_status hal_memory_reserve(hal_device *d, size_t size, hal_reserved **out, rp_
 rp_status hal_memory_commit(hal_reserved *r, size_t size, rp_error *err);
 void hal_memory_unreserve(hal_reserved *r);
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
-rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
+rp_status hal_memory_copy_runs(hal_device *d, void *to, const void *from, const base_runs *runs,
                                rp_error *err);
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err);
 
@@ -53,6 +53,11 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
                         rp_error *err) RP_MUST_USE;
 rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
+rp_status hal_note_runs(hal_device *d, void *to, const void *from, const base_runs *runs,
+                        rp_error *err) RP_MUST_USE;
+/* What a copy of runs writes, once it is noted. */
+rp_status hal_note_wrote_runs(hal_device *d, void *to, const base_runs *runs,
+                              rp_error *err) RP_MUST_USE;
 rp_status hal_note_used(hal_device *d, hal_used range, rp_error *err) RP_MUST_USE;
 /* The same for the range of the first queue that p lies in, if it lies in one; RP_UNSUPPORTED, the reason, for forbidden memory. */
 rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) RP_MUST_USE;
@@ -84,7 +89,7 @@ rp_status hal_done_event_synchronize(hal_event *e, rp_error *err);
 /* What the tables of devices share whose memory is the host's and whose calls are over when they return. */
 #define HAL_HOST_OPS                                                                               \
     .release = hal_memory_release, .reserve = hal_memory_reserve, .commit = hal_memory_commit,     \
-    .unreserve = hal_memory_unreserve, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows, \
+    .unreserve = hal_memory_unreserve, .copy = hal_memory_copy, .copy_runs = hal_memory_copy_runs, \
     .upload = hal_memory_upload, .fill = hal_memory_fill, .capture_begin = hal_note_begin,         \
     .capture_end = hal_note_end, .capture_branch = hal_note_branch, .capture_join = hal_note_join, \
     .event_new = hal_done_event_new, .event_free = hal_done_event_free,                            \

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/runs.h"
 #include "base/status.h"
 
 typedef struct hal_device hal_device;
@@ -47,13 +48,6 @@ typedef struct hal_source {
     size_t size;
     uint32_t threads;
 } hal_source;
-
-/* Pieces of memory, the first of which is where a call says, and from one to the next of them. Pitches are at least size, and at most
- * HAL_MOST_PITCH. */
-#define HAL_MOST_PITCH ((size_t)INT32_MAX)
-typedef struct hal_rows {
-    size_t n, size, to_pitch, from_pitch;
-} hal_rows;
 
 /* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
  * behind each list, on the submitting thread, when everything before it is done, or queued where d queues launches; the list is
@@ -112,7 +106,7 @@ typedef struct hal_counters {
     uint64_t module_loads, late_module_loads; /* late: wanted after sealing, made or not */
     uint64_t shared_lists;  /* cpu: lists of launches with work for several threads */
     uint64_t crowded_lists; /* of those, run on one thread because other programs held the cores */
-    uint64_t copied_bytes;  /* by ops->copy and copy_rows */
+    uint64_t copied_bytes;  /* by ops->copy and copy_runs */
     uint64_t allocs, frees;
     uint64_t live_bytes, peak_bytes;
 } hal_counters;
@@ -153,8 +147,9 @@ typedef struct hal_device_ops {
     /* In turn with launches; either address may be the host's or the device's. Memory of the host that is not
      * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
     rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
-    /* The same of rows->n pieces. Memory of the host is mapped. */
-    rp_status (*copy_rows)(hal_device *d, void *to, const void *from, const hal_rows *rows,
+    /* The same of runs, the first of which are where to and from say, in memory that kernels reach and that does not meet; one launch or copy, or a few. No
+     * trace is told: who calls it knows what its ends are. */
+    rp_status (*copy_runs)(hal_device *d, void *to, const void *from, const base_runs *runs,
                            rp_error *err);
     rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);
     /* (optional) Whether kernels may use memory at p, wherever it is from; where it is NULL, they use all of the host's. */

@@ -168,11 +168,11 @@ rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size
     return RP_OK;
 }
 
-rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
+rp_status hal_memory_copy_runs(hal_device *d, void *to, const void *from, const base_runs *runs,
                                rp_error *err) {
-    for (size_t i = 0; i < rows->n; i++)
-        RP_TRY(hal_memory_copy(d, (char *)to + i * rows->to_pitch,
-                               (const char *)from + i * rows->from_pitch, rows->size, err));
+    if (hal_capturing(d)) return hal_note_runs(d, to, from, runs, err);
+    base_runs_copy(runs, to, from);
+    hal_count_copy(d, base_runs_bytes(runs));
     return RP_OK;
 }
 

@@ -113,22 +113,49 @@ static void copies_bring_each_element(void **s) {
     }
 }
 
+/* Squares, whole ones and what is left of them at the sides. */
+static void turned_matrices(void **s) {
+    enum { MOST = 150 };
+    static char room[MOST * (MOST + 1) * 8], dense[MOST * MOST * 8], back[sizeof room];
+    (void)s;
+    for (int i = 0; i < 400; i++) {
+        const size_t element = (size_t)1 << draw(4);
+        const int64_t n = 1 + draw(MOST), m = 1 + draw(MOST), row = n + draw(2);
+        const base_view v = {.at = room,
+                             .element = element,
+                             .rank = 2,
+                             .dim = {n, m},
+                             .stride = {(int64_t)element, row * (int64_t)element}};
+        for (size_t k = 0; k < (size_t)(row * m) * element; k++) room[k] = (char)draw(256);
+        base_view_gather(&v, dense);
+        for (int64_t k = 0; k < n * m; k++)
+            assert_memory_equal(dense + (size_t)k * element, place(&v, k), element);
+        memcpy(back, room, sizeof room);
+        for (int64_t k = 0; k < n * m; k++) memset(place(&v, k), 0, element);
+        base_view_scatter(&v, dense);
+        assert_memory_equal(room, back, (size_t)(row * m) * element);
+    }
+}
+
 static void loops_are_joined(void **s) {
-    base_view_loops l;
+    base_runs l;
     (void)s;
     /* Columns 2..5 of [3,2,8]: the rows are equally far apart. */
     base_view v = {.element = 4, .rank = 3, .dim = {3, 2, 4}, .stride = {64, 32, 4}};
-    base_view_loops_of(&v, &l);
+    base_view_runs(&v, true, &l);
     assert_int_equal(l.run, 16);
     assert_int_equal(l.n, 1);
     assert_int_equal(l.dim[0], 6);
-    assert_int_equal(l.view[0], 32);
-    assert_int_equal(l.dense[0], 16);
+    assert_int_equal(l.from[0], 32);
+    assert_int_equal(l.to[0], 16);
+    base_view_runs(&v, false, &l);
+    assert_int_equal(l.to[0], 32);
+    assert_int_equal(l.from[0], 16);
     assert_false(base_view_is_dense(&v));
     /* An axis of 1 has any stride. */
     base_view d = {.element = 4, .rank = 3, .dim = {3, 1, 4}, .stride = {16, INT64_MIN, 4}};
     assert_true(base_view_is_dense(&d));
-    base_view_loops_of(&d, &l);
+    base_view_runs(&d, true, &l);
     assert_int_equal(l.n, 0);
     assert_int_equal(l.run, 48);
     assert_false(base_view_repeats(&d));
@@ -161,11 +188,9 @@ static void wide_strides(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meeting_is_exact),
-        cmocka_unit_test(spans_are_exact),
-        cmocka_unit_test(copies_bring_each_element),
-        cmocka_unit_test(loops_are_joined),
-        cmocka_unit_test(wide_strides),
+        cmocka_unit_test(meeting_is_exact),          cmocka_unit_test(spans_are_exact),
+        cmocka_unit_test(copies_bring_each_element), cmocka_unit_test(turned_matrices),
+        cmocka_unit_test(loops_are_joined),          cmocka_unit_test(wide_strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,99 @@ static void copies_go_both_ways(void **state) {
     d->ops->release(d, b, SIZE);
 }
 
+/* --- copies of runs --- */
+
+enum { ROOM = 1 << 16 };
+
+static uint64_t drawn = 9;
+
+static int64_t draw(int64_t below) {
+    drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int64_t)((drawn >> 33) % (uint64_t)below);
+}
+
+/* In a memory: axes in any order, the nearest first, with gaps. first: where the first run is; false: there is no room. */
+static bool draw_steps(const base_runs *r, int64_t *step, bool read, int64_t *first) {
+    uint32_t order[BASE_RUNS_AXES];
+    int64_t next = (int64_t)r->run + (draw(3) ? 0 : draw(9)), low = 0, high = (int64_t)r->run;
+    for (uint32_t i = 0; i < r->n; i++) order[i] = i;
+    for (uint32_t i = r->n; i-- > 1;) {
+        uint32_t k = (uint32_t)draw(i + 1), was = order[i];
+        order[i] = order[k];
+        order[k] = was;
+    }
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t a = order[i];
+        step[a] = draw(4) ? next : -next;
+        if (read && !draw(6)) step[a] = draw(7) - 3;
+        *(step[a] < 0 ? &low : &high) += step[a] * (r->dim[a] - 1);
+        next = next * r->dim[a] + (draw(3) ? 0 : draw(17));
+    }
+    *first = -low + draw(33);
+    return *first + high <= ROOM;
+}
+
+/* Few axes of many runs, or many of few. */
+static base_runs draw_runs(int64_t first[2]) {
+    static const size_t sizes[] = {1, 2, 3, 4, 4, 8, 12, 16, 32, 600};
+    base_runs r;
+    do {
+        r = (base_runs){.run = sizes[draw(10)], .n = (uint32_t)draw(BASE_RUNS_AXES + 1)};
+        int64_t most = r.n < 3 ? 150 : 6;
+        for (uint32_t i = 0; i < r.n; i++) r.dim[i] = 1 + draw(most);
+        if (r.n && !draw(16)) r.dim[0] = 0;
+    } while (!draw_steps(&r, r.to, false, &first[0]) || !draw_steps(&r, r.from, true, &first[1]));
+    return r;
+}
+
+static void copy_each(const base_runs *r, char *to, const char *from, uint32_t axis) {
+    if (axis == r->n) memcpy(to, from, r->run);
+    for (int64_t i = 0; axis < r->n && i < r->dim[axis]; i++)
+        copy_each(r, to + i * r->to[axis], from + i * r->from[axis], axis + 1);
+}
+
+/* As it is, and by a graph. */
+static void copies_of_runs_bring_each_byte(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    const fixture *f = *state;
+    hal_device *d = f->d;
+    static char from[ROOM], to[ROOM], want[ROOM];
+    void *a = NULL, *b = NULL;
+    rp_error err = {0};
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, ROOM, &a, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, ROOM, &b, &err), &err);
+    for (int i = 0; i < ROOM; i++) from[i] = (char)draw(256);
+    CHECK_OK(d->ops->copy(d, a, from, ROOM, &err), &err);
+    for (int n = 0; n < 200; n++) {
+        int64_t first[2];
+        const base_runs r = draw_runs(first);
+        const bool captured = f->runs && n % 2;
+        const uint64_t copied = hal_device_counters(d)->copied_bytes;
+        hal_graph *g = NULL;
+        uint32_t nodes = 0;
+        memset(want, 0x11, ROOM);
+        copy_each(&r, want + first[0], from + first[1], 0);
+        CHECK_OK(d->ops->fill(d, b, 0x11, ROOM, &err), &err);
+        if (captured) CHECK_OK(hal_capture_begin(d, &err), &err);
+        CHECK_OK(d->ops->copy_runs(d, (char *)b + first[0], (char *)a + first[1], &r, &err), &err);
+        if (captured) {
+            assert_int_equal(hal_capture_touched(d, b, ROOM), base_runs_bytes(&r) > 0);
+            CHECK_OK(hal_capture_end(d, "runs", &g, &nodes, &err), &err);
+            assert_true(nodes <= 1);
+            CHECK_OK(d->ops->graph_launch(g, &err), &err);
+        } else {
+            assert_int_equal(hal_device_counters(d)->copied_bytes - copied, base_runs_bytes(&r));
+        }
+        CHECK_OK(d->ops->copy(d, to, b, ROOM, &err), &err);
+        CHECK_OK(d->ops->synchronize(d, &err), &err);
+        if (g) d->ops->graph_free(g);
+        for (int i = 0; i < ROOM; i++)
+            if (to[i] != want[i]) fail_msg("draw %d: byte %d", n, i);
+    }
+    d->ops->release(d, a, ROOM);
+    d->ops->release(d, b, ROOM);
+}
+
 static bool is_filled(hal_device *d, const void *at, int byte, size_t n) {
     unsigned char *host = base_alloc(n);
     rp_error err = {0};
@@ -883,6 +976,8 @@ int main(void) {
         EACH(memory_is_zeroed_aligned_and_counted),
         ON_GPU(memory_is_zeroed_aligned_and_counted),
         EACH(copies_go_both_ways),
+        EACH(copies_of_runs_bring_each_byte),
+        ON_GPU(copies_of_runs_bring_each_byte),
         EACH(ranges_grow_in_place),
         ON_GPU(ranges_grow_in_place),
         EACH(uploads_arrive_whole),

@@ -28,6 +28,7 @@ static void device_free(hal_device *base) {
     cuda_queues_leave(d);
     cuda_staging_close(d);
     cuda_branches_close(d);
+    cuda_runs_close(d);
     if (d->stream) (void)d->cu.stream_free(d->stream);
     cuda_gpu_close(&d->gpu);
     hal_device_done(&d->base);
@@ -145,32 +146,6 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
     return RP_OK;
 }
 
-static rp_status copy_each_row(hal_device *base, void *to, const void *from, const hal_rows *rows,
-                               rp_error *err) {
-    for (size_t i = 0; i < rows->n; i++)
-        RP_TRY(device_copy(base, (char *)to + i * rows->to_pitch,
-                           (const char *)from + i * rows->from_pitch, rows->size, err));
-    return RP_OK;
-}
-
-static rp_status device_copy_rows(hal_device *base, void *to, const void *from,
-                                  const hal_rows *rows, rp_error *err) {
-    cuda_device *d = (cuda_device *)base;
-    const cuda_copy_2d c = {
-        .from = {.kind = CUDA_MEMORY_UNIFIED,
-                 .device = address_of(from),
-                 .pitch = rows->from_pitch},
-        .to = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(to), .pitch = rows->to_pitch},
-        .width = rows->size,
-        .height = rows->n};
-    if (rows->n == 0 || rows->size == 0) return RP_OK;
-    if (hal_capturing(base)) return copy_each_row(base, to, from, rows, err);
-    RP_TRY(cuda_device_enter(d, err));
-    RP_TRY(cuda_check(&d->cu, d->cu.copy_2d(&c, d->stream), "a copy of rows", err));
-    hal_count_copy(base, rows->n * rows->size);
-    return RP_OK;
-}
-
 static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     if (size == 0) return RP_OK;
@@ -244,6 +219,12 @@ static rp_status launch_one(cuda_device *d, const hal_launch *l, bool *behind, r
     return check_sent(d, code, l->name, err);
 }
 
+rp_status cuda_launch_alone(cuda_device *d, const hal_launch *l, rp_error *err) {
+    bool behind = false;
+    if (hal_capturing(&d->base)) RP_TRY(hal_note_capture(&d->base, l, 1, 0, err));
+    return launch_one(d, l, &behind, err);
+}
+
 static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
                                size_t scratch_size, rp_error *err);
 
@@ -315,7 +296,7 @@ static const hal_device_ops cuda_ops = {
     .commit = cuda_commit,
     .unreserve = cuda_unreserve,
     .copy = device_copy,
-    .copy_rows = device_copy_rows,
+    .copy_runs = cuda_copy_runs,
     .fill = device_fill,
     .upload = cuda_device_upload,
     .module_load = cuda_module_load,

@@ -67,6 +67,7 @@ typedef struct cuda_device {
     cuda_moves moves;          /* of the capture under way */
     cuda_captured captured;
     void *condition_module, *condition; /* the kernel that sets one, since the first branch */
+    void *runs_module, *runs;           /* the one that copies runs, since the first such copy */
 } cuda_device;
 
 /* hal_cuda_open over this table of functions, which is copied. */
@@ -82,7 +83,13 @@ enum { CUDA_MAX_PARAMETERS = 192 };
 rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[CUDA_MAX_PARAMETERS],
                          cuda_launch *out, bool *any, rp_error *err) RP_MUST_USE;
 
+/* A launch of a kernel by itself, which is noted where d captures, and not counted as one of a plan. */
+rp_status cuda_launch_alone(cuda_device *d, const hal_launch *l, rp_error *err) RP_MUST_USE;
+
 /* Members of the operation table that live in their own files. */
+rp_status cuda_copy_runs(hal_device *d, void *to, const void *from, const base_runs *runs,
+                         rp_error *err);
+void cuda_runs_close(cuda_device *d);
 rp_status cuda_device_upload(hal_device *d, void *to, const hal_source *from, rp_error *err);
 void cuda_staging_close(cuda_device *d);
 rp_status cuda_reserve(hal_device *d, size_t size, hal_reserved **out, rp_error *err);

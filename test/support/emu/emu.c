@@ -425,10 +425,29 @@ static void run_block(unsigned n, const char *name) {
 /* --- modules and launches ----------------------------------------------------------- */
 
 typedef struct emu_module {
-    void *lib;
+    void *lib; /* NULL: it has one function, own */
     int fd;
     emu_function *functions;
+    const emu_function *own;
 } emu_module;
+
+#define __align__(n) __attribute__((aligned(n)))
+#define RUNS_KERNEL static void
+#define threadIdx state.thread
+#define blockIdx state.block
+#define gridDim state.grid
+#include "hal/cuda/runs.cu"
+#undef threadIdx
+#undef blockIdx
+#undef gridDim
+
+/* The library's kernels that come as text; NULL: it is none of them. */
+static const emu_function *known_text(const char *text) {
+    static emu_function runs = {.n = 28, .name = "copy_runs"};
+    if (strstr(text, "set_condition")) return emu_set_condition();
+    runs.fn = (void *)(uintptr_t)copy_runs;
+    return strstr(text, ".entry copy_runs") ? &runs : NULL;
+}
 
 /* chained: by a programmatic edge. */
 /* So many bytes, behind which lies what nobody may touch. */
@@ -708,8 +727,8 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     uint64_t size = 0;
     char path[64];
     emu_module *m = calloc(1, sizeof *m);
-    if (m && strncmp(image, ".version", 8) == 0) { /* the library's own alone (hal/cuda/branch.c) */
-        if (!strstr(image, "set_condition")) return free(m), NO_PTX;
+    if (m && strncmp(image, ".version", 8) == 0) { /* the library's own alone (branch.c, runs.c) */
+        if (!(m->own = known_text(image))) return free(m), NO_PTX;
         return *out = m, emu_count(EMU_MODULE, 1, 0);
     }
     if (!m || memcmp(image, "EMU1", 4) != 0) return free(m), INVALID;
@@ -744,7 +763,7 @@ CU(emu_module_free, "cuModuleUnload", void *module) {
 CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const char *name) {
     emu_module *m = module;
     char count[160];
-    if (!m->lib) return *out = (void *)(uintptr_t)emu_set_condition(), 0;
+    if (!m->lib) return *out = (void *)(uintptr_t)m->own, 0;
     (void)snprintf(count, sizeof count, "%s__n", name);
     void *fn = dlsym(m->lib, name);
     const int *n = dlsym(m->lib, count);
