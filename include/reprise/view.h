@@ -73,7 +73,8 @@ typedef struct rp_run_options {
 /* rp_compiled_run, or with a stream rp_compiled_run_on, of views. options NULL: none of them. What holds there holds here, and: RP_INVALID, with the name of the
  * tensor, for an output, or an input that the graph writes, of which two elements are one place (a stride of 0, say), for two such
  * tensors that share memory where one is copied, for strides of a block format, and for sizes and strides beyond what addresses have. Inside of a
- * call that is captured (autograph.h) views that would be copied are RP_UNSUPPORTED. Threads as there. */
+ * call that is captured (autograph.h) the copies are part of the graph, which has memory of its own for them; a view that would be copied and that the device does not
+ * reach is RP_INVALID there. Threads as there. */
 RP_API rp_status rp_compiled_run_views(rp_compiled *c, const rp_view *inputs, uint32_t n_inputs,
                                        const rp_view *outputs, uint32_t n_outputs,
                                        const rp_run_options *options, rp_error *err) RP_MUST_USE;

@@ -100,14 +100,14 @@ static rp_status check_reached(const compiled_part *p, const hal_device *queue, 
 }
 
 static rp_status note_run(compiled_part *p, hal_device *queue, const rp_buffer *inputs,
-                          rp_buffer *outputs, rp_error *err) {
+                          rp_buffer *outputs, const api_told *told, rp_error *err) {
     const plan *pl = p->c->p;
     RP_TRY(api_set_buffers(pl, p->exec, p->symbols, inputs, outputs, err));
     RP_TRY(check_reached(p, queue, PLAN_INPUT, pl->inputs, pl->n_inputs, err));
     RP_TRY(check_reached(p, queue, PLAN_OUTPUT, pl->outputs, pl->n_outputs, err));
     RP_TRY(plan_exec_bind(p->exec, p->list, p->symbols, err));
     RP_TRY(allow_all(p, queue, err));
-    hal_trace *trace = api_trace_run(p->c, queue, p->exec, p->symbols);
+    hal_trace *trace = api_trace_run(p->c, queue, p->exec, p->symbols, told);
     rp_status st = queue->ops->launch(queue, p->list->launches, p->list->n, p->list->scratch, err);
     (void)hal_trace_to(queue, trace);
     RP_TRY(st);
@@ -123,13 +123,13 @@ static rp_status note_run(compiled_part *p, hal_device *queue, const rp_buffer *
 }
 
 rp_status api_capture_run(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, rp_buffer *outputs,
-                          rp_error *err) {
+                          const api_told *told, rp_error *err) {
     hal_device *queue = device_stream_queue(s);
     rp_error why = {0};
     compiled_part *p = (compiled_part *)device_stream_part(s, c);
     rp_status st = p ? RP_OK : part_new(c, s, &p, &why);
     if (st == RP_OK) st = device_stream_keep(s, &p->base, &why);
-    if (st == RP_OK) st = note_run(p, queue, inputs, outputs, &why);
+    if (st == RP_OK) st = note_run(p, queue, inputs, outputs, told, &why);
     if (st == RP_OK) return RP_OK;
     /* Launches may be missing: the capture must not succeed, even if the function goes on. */
     hal_capture_spoil(queue, &why);

@@ -61,21 +61,26 @@ rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *in
 /* The same, and sets them in exec. */
 rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
                           rp_buffer *outputs, rp_error *err) RP_MUST_USE;
+/* Where an input or output of a call lies, of which the graph is given a copy. */
+typedef struct api_told {
+    const void *at;
+    size_t size;
+} api_told;
 /* Tells who asks what queue is called with that c runs, with what exec has by now, and nothing from then on: gives who asked
- * (hal_trace_to). */
+ * (hal_trace_to). told: as api_run_frame has it. */
 hal_trace *api_trace_run(rp_compiled *c, hal_device *queue, const plan_exec *exec,
-                         const int64_t *symbols);
+                         const int64_t *symbols, const api_told *told);
 /* RP_INVALID where a call gives other numbers of tensors, or none. */
 rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
                            const void *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 /* Whether s, NULL for none, is a stream that c runs on, and not while this thread captures another one. call: which function asks. */
 rp_status api_check_stream(const rp_compiled *c, const rp_stream *s, const char *call,
                            rp_error *err) RP_MUST_USE;
-/* A call on queue with what f has. The results are there when it returns. */
+/* A call on queue with what f has. The results are there when it returns. told: by input, then by output; NULL: they are what is given. */
 rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
-                        rp_buffer *outputs, rp_error *err) RP_MUST_USE;
+                        rp_buffer *outputs, const api_told *told, rp_error *err) RP_MUST_USE;
 /* rp_compiled_run on a stream that captures: launches of memory of their own. Weights are packed. */
 rp_status api_capture_run(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, rp_buffer *outputs,
-                          rp_error *err) RP_MUST_USE;
+                          const api_told *told, rp_error *err) RP_MUST_USE;
 
 #endif

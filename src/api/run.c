@@ -159,10 +159,10 @@ static rp_status wait_failed(hal_device *queue, rp_status st) {
 }
 
 rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const rp_buffer *inputs,
-                        rp_buffer *outputs, rp_error *err) {
+                        rp_buffer *outputs, const api_told *told, rp_error *err) {
     binding what = what_to_bind(c, f, inputs, outputs);
     RP_TRY(set_buffers(c, f, what, inputs, outputs, err));
-    hal_trace *trace = queue->trace ? api_trace_run(c, queue, f->exec, f->symbols) : NULL;
+    hal_trace *trace = queue->trace ? api_trace_run(c, queue, f->exec, f->symbols, told) : NULL;
     rp_status st = launch(c, f, queue, what, inputs, outputs, err);
     (void)hal_trace_to(queue, trace);
     return st == RP_OK ? queue->ops->synchronize(queue, err) : wait_failed(queue, st);
@@ -221,8 +221,8 @@ static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *i
                            rp_buffer *outputs, rp_error *err) {
     api_frame *f = NULL;
     RP_TRY(api_frames_take(c->frames, &f, err));
-    rp_status st =
-        api_run_frame(c, f, stream ? device_stream_queue(stream) : f->device, inputs, outputs, err);
+    hal_device *queue = stream ? device_stream_queue(stream) : f->device;
+    rp_status st = api_run_frame(c, f, queue, inputs, outputs, NULL, err);
     api_frames_give(c->frames, f);
     return st;
 }
@@ -261,7 +261,7 @@ static rp_status run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs, r
                         rp_error *err) {
     if (c->foreign) return run_foreign_on(c, s, inputs, outputs, err);
     RP_TRY(api_weights_ready(c, err));
-    if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);
+    if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, NULL, err);
     return run_eager(c, s, inputs, outputs, err);
 }
 

@@ -2,6 +2,10 @@
 #include "api/compiled.h"
 #include "plan/size.h"
 
+static void tell_given(hal_device *queue, const api_told *told, const plan_leaf *l, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) hal_trace_memory(queue, l[i].name, told[i].at, told[i].size);
+}
+
 static void tell_leaves(hal_device *queue, const plan_exec *exec, const int64_t *symbols,
                         plan_seg seg, const plan_leaf *l, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
@@ -27,14 +31,19 @@ static void tell_bound(hal_device *queue, rp_compiled *c) {
 }
 
 hal_trace *api_trace_run(rp_compiled *c, hal_device *queue, const plan_exec *exec,
-                         const int64_t *symbols) {
+                         const int64_t *symbols, const api_told *told) {
     const plan *p = c->p;
     if (!queue->trace) return NULL;
     hal_trace_call(queue, p->name);
     hal_trace_value(queue, "which graph of the name", (long long)(intptr_t)c);
     for (uint32_t i = 0; i < p->n_symbols; i++) hal_trace_value(queue, "its sizes", symbols[i]);
-    tell_leaves(queue, exec, symbols, PLAN_INPUT, p->inputs, p->n_inputs);
-    tell_leaves(queue, exec, symbols, PLAN_OUTPUT, p->outputs, p->n_outputs);
+    if (told) {
+        tell_given(queue, told, p->inputs, p->n_inputs);
+        tell_given(queue, told + p->n_inputs, p->outputs, p->n_outputs);
+    } else {
+        tell_leaves(queue, exec, symbols, PLAN_INPUT, p->inputs, p->n_inputs);
+        tell_leaves(queue, exec, symbols, PLAN_OUTPUT, p->outputs, p->n_outputs);
+    }
     tell_bound(queue, c);
     tell_leaves(queue, exec, symbols, PLAN_PARAM, p->params, p->n_params);
     tell_leaves(queue, exec, symbols, PLAN_STATE, p->states, p->n_states);

@@ -31,6 +31,7 @@ typedef struct view_call {
     viewed *v; /* n, the inputs first */
     uint32_t n, n_in;
     rp_buffer *buffer; /* by v */
+    api_told *told;    /* likewise */
     rp_view_copies copies;
     rp_error late; /* of what is done behind a failure */
 } view_call;
@@ -42,6 +43,13 @@ void api_views_done(api_views *v, hal_device *d) {
 }
 
 enum { NAME = 96 };
+
+static size_t dense_bytes(const viewed *v) {
+    const rp_buffer *b = &v->given->tensor;
+    size_t n = rp_dtype_block_bytes(b->dtype);
+    for (uint32_t i = 0; i < b->rank; i++) n *= (size_t)b->dim[i];
+    return n / rp_dtype_block(b->dtype);
+}
 
 static const char *name_of(const viewed *v, char out[NAME]) {
     (void)snprintf(out, NAME, "%s %s", v->output ? "output" : "input", v->leaf->name);
@@ -157,19 +165,20 @@ static rp_status grow_device(api_views *m, hal_device *d, size_t bytes, rp_error
     return RP_OK;
 }
 
-/* queue NULL: memory of the host alone. */
-static rp_status gather(view_call *k, api_views *m, hal_device *d, hal_device *queue,
-                        rp_error *err) {
-    size_t used[2] = {0, 0};
+/* Where dense copies lie, from 0 on in memory of the host, used[0] bytes, and of the device. */
+static void lay_out(view_call *k, const hal_device *queue, bool captured, size_t used[2]) {
+    used[0] = used[1] = 0;
     for (uint32_t i = 0; i < k->n; i++) {
         viewed *v = &k->v[i];
         if (!v->copied) continue;
-        v->on_device = k->c->memory && device_view_reached(queue, &v->view);
+        v->on_device = captured || (k->c->memory && device_view_reached(queue, &v->view));
         v->at = used[v->on_device];
         used[v->on_device] += (v->bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
-    RP_TRY(grow_host(m, used[0], err));
-    if (used[1]) RP_TRY(grow_device(m, d, used[1], err));
+}
+
+/* In memory that is there. */
+static rp_status copy_inputs(view_call *k, const api_views *m, hal_device *queue, rp_error *err) {
     for (uint32_t i = 0; i < k->n; i++) {
         const viewed *v = &k->v[i];
         if (!v->copied) continue;
@@ -184,18 +193,126 @@ static rp_status gather(view_call *k, api_views *m, hal_device *d, hal_device *q
     return RP_OK;
 }
 
-static rp_status scatter(const view_call *k, hal_device *queue, rp_error *err) {
-    bool queued = false;
+/* queue NULL: memory of the host alone. */
+static rp_status gather(view_call *k, api_views *m, hal_device *d, hal_device *queue,
+                        rp_error *err) {
+    size_t used[2];
+    lay_out(k, queue, false, used);
+    RP_TRY(grow_host(m, used[0], err));
+    if (used[1]) RP_TRY(grow_device(m, d, used[1], err));
+    return copy_inputs(k, m, queue, err);
+}
+
+/* What is queued is not waited for. */
+static rp_status copy_outputs(const view_call *k, hal_device *queue, bool *queued, rp_error *err) {
     for (uint32_t i = 0; i < k->n; i++) {
         const viewed *v = &k->v[i];
         if (!v->copied || !v->written) continue;
-        queued = queued || v->on_device;
+        *queued = *queued || v->on_device;
         if (v->on_device)
             RP_TRY(device_view_copy(queue, &v->view, k->buffer[i].data, false, err));
         else
             base_view_scatter(&v->view, k->buffer[i].data);
     }
+    return RP_OK;
+}
+
+static rp_status scatter(const view_call *k, hal_device *queue, rp_error *err) {
+    bool queued = false;
+    RP_TRY(copy_outputs(k, queue, &queued, err));
     return queue && queued ? queue->ops->synchronize(queue, err) : RP_OK;
+}
+
+/* --- captures -------------------------------------------------------------------------------- */
+
+/* What runs of one function have in common: the views, not where their copies are. Nobody else is told of the copies. */
+static hal_trace *tell_views(view_call *k, hal_device *queue) {
+    if (queue->trace) hal_trace_call(queue, "views");
+    for (uint32_t i = 0; i < k->n; i++) {
+        const viewed *v = &k->v[i];
+        int64_t begin = 0, end = 0;
+        (void)base_view_span(&v->view, &begin, &end);
+        k->told[i] = (api_told){v->view.at + begin, v->bytes ? (size_t)(end - begin) : 0};
+        if (!v->copied) k->told[i].size = dense_bytes(v);
+        for (uint32_t d = 0; v->copied && d < v->view.rank; d++)
+            hal_trace_value(queue, v->leaf->name, v->view.stride[d]);
+    }
+    return hal_trace_to(queue, NULL);
+}
+
+/* Dense copies of one captured call, which go with the graph. */
+typedef struct views_part {
+    device_part base;
+    hal_device *queue;
+    char *block;
+} views_part;
+
+static bool part_valid(const device_part *base) {
+    (void)base;
+    return true;
+}
+
+static void part_free(device_part *base) {
+    views_part *p = (views_part *)base;
+    p->queue->ops->release(p->queue, p->block, base->bytes);
+    base_free(p);
+}
+
+static rp_status keep_memory(view_call *k, hal_device *queue, size_t bytes, char **out,
+                             rp_error *err) {
+    views_part *p = base_alloc(sizeof *p);
+    void *block = NULL;
+    if (!p) return rp_fail(err, RP_NOMEM, "%zu bytes for dense copies of views", bytes);
+    rp_status st = queue->ops->alloc(queue, HAL_DEVICE_MEMORY, bytes, &block, err);
+    if (st != RP_OK) {
+        base_free(p);
+        return st;
+    }
+    *p = (views_part){.base = {.bytes = bytes, .valid = part_valid, .free = part_free},
+                      .queue = queue,
+                      .block = block};
+    *out = block;
+    return device_stream_keep(k->stream, &p->base, err);
+}
+
+static rp_status check_reached(const view_call *k, const hal_device *queue, rp_error *err) {
+    char name[NAME];
+    for (uint32_t i = 0; i < k->n; i++)
+        if (k->v[i].copied && !device_view_reached(queue, &k->v[i].view))
+            return rp_fail(err, RP_INVALID,
+                           "%s of graph @%s is memory that the device does not reach; a call that "
+                           "is captured wants memory of the device, by rp_device_alloc",
+                           name_of(&k->v[i], name), k->c->p->name);
+    return RP_OK;
+}
+
+static rp_status note_copied(view_call *k, hal_device *queue, rp_error *err) {
+    api_views m = {0};
+    size_t used[2];
+    bool queued = false;
+    rp_buffer *out = k->buffer + k->n_in;
+    RP_TRY(check_reached(k, queue, err));
+    RP_TRY(api_weights_ready(k->c, err));
+    lay_out(k, queue, true, used);
+    RP_TRY(keep_memory(k, queue, used[1], &m.device, err));
+    hal_trace *trace = tell_views(k, queue);
+    rp_status st = copy_inputs(k, &m, queue, err);
+    (void)hal_trace_to(queue, trace);
+    if (st == RP_OK) st = api_capture_run(k->c, k->stream, k->buffer, out, k->told, err);
+    trace = hal_trace_to(queue, NULL);
+    if (st == RP_OK) st = copy_outputs(k, queue, &queued, err);
+    (void)hal_trace_to(queue, trace);
+    return st;
+}
+
+/* The copies are part of the graph. */
+static rp_status run_captured(view_call *k, rp_error *err) {
+    hal_device *queue = device_stream_queue(k->stream);
+    rp_error why = {0};
+    rp_status st = note_copied(k, queue, &why);
+    if (st == RP_OK) return RP_OK;
+    hal_capture_spoil(queue, &why); /* some may be missing */
+    return rp_fail(err, st, "%s", why.text);
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -206,9 +323,14 @@ static rp_status run_in_frame(view_call *k, rp_error *err) {
     RP_TRY(api_weights_ready(c, err));
     RP_TRY(api_frames_take(c->frames, &f, err));
     hal_device *queue = k->stream ? device_stream_queue(k->stream) : f->device;
+    rp_buffer *out = k->buffer + k->n_in;
+    hal_trace *trace = tell_views(k, queue);
     rp_status st = gather(k, &f->views, f->device, queue, err);
-    if (st == RP_OK) st = api_run_frame(c, f, queue, k->buffer, k->buffer + k->n_in, err);
+    (void)hal_trace_to(queue, trace);
+    if (st == RP_OK) st = api_run_frame(c, f, queue, k->buffer, out, k->told, err);
+    trace = hal_trace_to(queue, NULL);
     if (st == RP_OK) st = scatter(k, queue, err);
+    (void)hal_trace_to(queue, trace);
     /* Nothing may be on its way to or from the caller's memory. */
     if (st != RP_OK) (void)queue->ops->synchronize(queue, &k->late);
     api_frames_give(c->frames, f);
@@ -243,34 +365,26 @@ static rp_status refuse_copies(const view_call *k, rp_error *err) {
                      err);
 }
 
-/* The copies are not what a replay would repeat: they are of this call's memory. */
-static rp_status refuse_captured(const view_call *k, rp_error *err) {
-    rp_error why = {0};
-    (void)rp_fail(&why, RP_UNSUPPORTED,
-                  "a call of graph @%s is captured and has a view that is not dense; a captured "
-                  "call takes dense tensors",
-                  k->c->p->name);
-    hal_capture_spoil(device_stream_queue(k->stream), &why);
-    return rp_fail(err, why.code, "%s", why.text);
-}
-
-static rp_status run_copied(view_call *k, rp_error *err) {
-    RP_TRY(api_check_stream(k->c, k->stream, "rp_compiled_run_views", err));
-    RP_TRY(check_form(k, err));
-    RP_TRY(check_written(k, err));
-    if (k->stream && device_stream_capturing(k->stream)) return refuse_captured(k, err);
-    tell(k);
-    device_run_begin();
-    rp_status st = k->c->foreign ? run_foreign(k, err) : run_in_frame(k, err);
-    device_run_end();
-    return st;
-}
-
 static rp_status run_dense(const view_call *k, rp_error *err) {
     const uint32_t n_out = k->n - k->n_in;
     rp_buffer *out = k->buffer + k->n_in;
     return k->stream ? rp_compiled_run_on(k->c, k->stream, k->buffer, k->n_in, out, n_out, err)
                      : rp_compiled_run(k->c, k->buffer, k->n_in, out, n_out, err);
+}
+
+static rp_status run_copied(view_call *k, rp_error *err) {
+    bool captured = k->stream && device_stream_capturing(k->stream);
+    RP_TRY(api_check_stream(k->c, k->stream, "rp_compiled_run_views", err));
+    RP_TRY(check_form(k, err));
+    RP_TRY(check_written(k, err));
+    if (captured && k->c->foreign) return run_dense(k, err); /* which says why it is not */
+    tell(k);
+    device_run_begin();
+    rp_status st = captured        ? run_captured(k, err)
+                   : k->c->foreign ? run_foreign(k, err)
+                                   : run_in_frame(k, err);
+    device_run_end();
+    return st;
 }
 
 static rp_status run_views(view_call *k, const rp_view *in, const rp_view *out,
@@ -287,6 +401,7 @@ rp_status rp_compiled_run_views(rp_compiled *c, const rp_view *inputs, uint32_t 
     rp_run_options o = RP_RUN_OPTIONS_INIT;
     viewed few[FEW];
     rp_buffer few_buffers[FEW];
+    api_told few_told[FEW];
     rp_status st = RP_OK;
     RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     if (options) RP_TRY(base_options_take(&o, sizeof o, options, "rp_run_options", err));
@@ -296,13 +411,16 @@ rp_status rp_compiled_run_views(rp_compiled *c, const rp_view *inputs, uint32_t 
                    .n = n_inputs + n_outputs,
                    .n_in = n_inputs,
                    .buffer = few_buffers,
+                   .told = few_told,
                    .copies = RP_VIEW_COPIES_INIT};
     if (k.n > FEW) {
         k.v = base_alloc_array(k.n, sizeof *k.v);
         k.buffer = base_alloc_array(k.n, sizeof *k.buffer);
+        k.told = base_alloc_array(k.n, sizeof *k.told);
     }
-    st = k.v && k.buffer ? run_views(&k, inputs, outputs, &o, err)
-                         : rp_fail(err, RP_NOMEM, "views of a call of graph @%s", c->p->name);
+    st = k.v && k.buffer && k.told
+             ? run_views(&k, inputs, outputs, &o, err)
+             : rp_fail(err, RP_NOMEM, "views of a call of graph @%s", c->p->name);
     rp_view_copies none = RP_VIEW_COPIES_INIT;
     if (o.copies) {
         rp_status given = base_result_give(o.copies, st == RP_OK ? &k.copies : &none, sizeof none,
@@ -311,5 +429,6 @@ rp_status rp_compiled_run_views(rp_compiled *c, const rp_view *inputs, uint32_t 
     }
     if (k.v != few) base_free(k.v);
     if (k.buffer != few_buffers) base_free(k.buffer);
+    if (k.told != few_told) base_free(k.told);
     return st;
 }
