@@ -57,6 +57,22 @@ static bool is_plain(rp_dtype t) {
     return (unsigned)t < RP_DTYPE_COUNT_ && (plain >> t & 1);
 }
 
+/* Bits go upwards, so that the upper ones are those of all words. */
+static inline uint64_t mix(uint64_t hash, uint64_t word) {
+    return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* A tensor is mixed as one word, of its head and each of its sizes. */
+static inline uint64_t turn(uint64_t word, uint64_t size) {
+    return (word << 21 | word >> 43) ^ size;
+}
+
+/* There is room. */
+static void put_word(front_args *a, uint64_t word) {
+    a->word[a->n++] = word;
+    a->hash = mix(a->hash, word);
+}
+
 static inline uint64_t head_of(const rp_buffer *b) {
     return (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 | (uint64_t)b->rank << 16;
 }
@@ -67,8 +83,9 @@ static void add_tensor(front_args *a, const rp_value *v) {
     uint64_t *word = a->word + a->n;
     a->tensor[a->n_tensors] = v;
     a->at[a->n_tensors++] = a->n;
-    word[0] = head_of(b) | (uint64_t)v->state << 24;
-    for (uint32_t i = 0; i < b->rank; i++) word[1 + i] = (uint64_t)b->dim[i];
+    uint64_t all = word[0] = head_of(b) | (uint64_t)v->state << 24;
+    for (uint32_t i = 0; i < b->rank; i++) all = turn(all, word[1 + i] = (uint64_t)b->dim[i]);
+    a->hash = mix(a->hash, all);
     a->n += 1 + b->rank;
 }
 
@@ -90,38 +107,68 @@ static bool read_tensor(front_args *a, const rp_value *v) {
     return true;
 }
 
-/* Bits of a rank: sizes that are all below 1 << bits are sizes that memory may have. */
-static const uint8_t small[RP_MAX_RANK + 1] = {55, 55, 27, 18, 13, 11, 9};
+/* Sizes of a rank that are all below this are sizes that memory may have. */
+#define BELOW(bits) UINT64_C(1) << (bits)
+static const uint64_t small[RP_MAX_RANK + 1] = {BELOW(55), BELOW(55), BELOW(27), BELOW(18),
+                                                BELOW(13), BELOW(11), BELOW(9)};
+
+/* How many of the n from v on are plain tensors like the first one, of this dtype and rank; those are read. There is room. A rank that is known makes the
+ * copy of sizes a few moves. */
+static inline uint32_t read_alike(front_args *a, const rp_value *v, uint32_t n,
+                                  const uint32_t rank) {
+    const rp_dtype dtype = v->tensor.dtype;
+    const uint64_t head = head_of(&v->tensor), least = small[rank];
+    uint64_t *word = a->word + a->n;
+    const rp_value **tensor = a->tensor + a->n_tensors;
+    uint32_t *at = a->at + a->n_tensors, next = a->n, i = 0;
+    uint64_t hash = a->hash;
+    for (; i < n; i++, v++, word += 1 + rank, next += 1 + rank) {
+        const rp_buffer *b = &v->tensor;
+        uint64_t any = 0, all = head | (uint64_t)v->state << 24;
+        if (v->kind != RP_VALUE_TENSOR || b->dtype != dtype || b->rank != rank || !b->data ||
+            (v->strided | v->indirect | v->rows))
+            break;
+        word[0] = all;
+        for (uint32_t d = 0; d < rank; d++) {
+            const uint64_t size = (uint64_t)b->dim[d];
+            word[1 + d] = size;
+            any |= size;
+            all = turn(all, size);
+        }
+        if (any >= least) break;
+        hash = mix(hash, all);
+        tensor[i] = v;
+        at[i] = next;
+    }
+    a->n = next;
+    a->n_tensors += i;
+    a->hash = hash;
+    return i;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
 
 /* What nearly all items are, as long as they are: how many of the n from v on were read. The rest is left to read_value. */
 static uint32_t read_plain(front_args *a, const rp_value *v, uint32_t n) {
-    uint64_t *word = a->word + a->n, *const words = a->word, head = 0;
-    uint64_t *const end = a->word + a->cap - RP_MAX_RANK;
-    const rp_value **tensor = a->tensor + a->n_tensors, *const first = v, *last;
-    uint32_t *at = a->at + a->n_tensors;
-    uint32_t room = a->cap_tensors - a->n_tensors, rank = UINT32_MAX, bits = 0;
-    rp_dtype dtype = RP_DTYPE_F32;
-    for (last = v + (n < room ? n : room); v < last && word < end; v++) {
-        const rp_buffer *b = &v->tensor;
-        uint64_t any = 0;
-        if (v->kind != RP_VALUE_TENSOR || (v->strided | v->indirect | v->rows) || !b->data) break;
-        if (b->dtype != dtype || b->rank != rank) { /* not as the one before */
-            dtype = b->dtype;
-            rank = b->rank;
-            if (!is_plain(dtype) || rank > RP_MAX_RANK) break;
-            bits = small[rank];
-            head = head_of(b);
+    uint32_t done = 0, more = 1;
+    for (; done < n && more; done += more) {
+        const rp_value *first = v + done;
+        const uint32_t rank = first->tensor.rank;
+        if (first->kind != RP_VALUE_TENSOR || !is_plain(first->tensor.dtype) || rank > RP_MAX_RANK)
+            break;
+        uint32_t room = least(a->cap_tensors - a->n_tensors, (a->cap - a->n) / (1 + rank));
+        room = least(room, n - done);
+        switch (rank) {
+        case 1: more = read_alike(a, first, room, 1); break;
+        case 2: more = read_alike(a, first, room, 2); break;
+        case 3: more = read_alike(a, first, room, 3); break;
+        case 4: more = read_alike(a, first, room, 4); break;
+        default: more = read_alike(a, first, room, rank);
         }
-        for (uint32_t d = 0; d < rank; d++) any |= word[1 + d] = (uint64_t)b->dim[d];
-        if (any >> bits) break;
-        word[0] = head | (uint64_t)v->state << 24;
-        *tensor++ = v;
-        *at++ = (uint32_t)(word - words);
-        word += 1 + rank;
     }
-    a->n = (uint32_t)(word - words);
-    a->n_tensors += (uint32_t)(v - first);
-    return (uint32_t)(v - first);
+    return done;
 }
 
 static uint32_t text_words(size_t len) {
@@ -132,10 +179,12 @@ static uint32_t text_words(size_t len) {
 static bool read_text(front_args *a, const char *z, uint64_t kind) {
     size_t len = z ? strlen(z) : 0;
     if (!z || len > UINT32_MAX / 2 || !more_words(a, 1 + text_words(len))) return false;
-    a->word[a->n++] = kind | (uint64_t)len << 32;
-    if (len) a->word[a->n + text_words(len) - 1] = 0;
-    memcpy(a->word + a->n, z, len);
-    a->n += text_words(len);
+    put_word(a, kind | (uint64_t)len << 32);
+    for (size_t i = 0; i < len; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, z + i, len - i < sizeof word ? len - i : sizeof word);
+        put_word(a, word);
+    }
     return true;
 }
 
@@ -145,7 +194,7 @@ static bool read_items(front_args *a, const rp_value *v, uint32_t depth) {
     bool map = v->kind == RP_VALUE_MAP;
     if (depth >= RP_MAX_VALUE_DEPTH || (v->n && (!v->item || (map && !v->name)))) return false;
     if (!more_words(a, 1)) return false;
-    a->word[a->n++] = (uint64_t)v->kind | (uint64_t)v->n << 32;
+    put_word(a, (uint64_t)v->kind | (uint64_t)v->n << 32);
     for (uint32_t i = 0; i < v->n;) {
         if (map && !read_text(a, v->name[i], RP_VALUE_STRING)) return false;
         uint32_t plain = read_plain(a, &v->item[i], map ? 1 : v->n - i);
@@ -161,8 +210,8 @@ static bool read_literal(front_args *a, const rp_value *v) {
     if (v->kind == RP_VALUE_INT) bits = (uint64_t)v->as.integer;
     if (v->kind == RP_VALUE_FLOAT) memcpy(&bits, &v->as.number, sizeof bits);
     if (!more_words(a, 2)) return false;
-    a->word[a->n++] = (uint64_t)v->kind;
-    if (v->kind != RP_VALUE_NONE) a->word[a->n++] = bits;
+    put_word(a, (uint64_t)v->kind);
+    if (v->kind != RP_VALUE_NONE) put_word(a, bits);
     return true;
 }
 
@@ -189,6 +238,7 @@ rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
     a->cap = FRONT_FEW_WORDS;
     a->cap_tensors = FRONT_FEW_TENSORS;
     a->n = a->n_tensors = 0;
+    a->hash = 0;
     a->refused = NULL;
     if (read_value(a, v, 0)) return RP_OK;
     base_buf key;

@@ -14,6 +14,7 @@ enum { FRONT_FEW_WORDS = 256, FRONT_FEW_TENSORS = 64 };
 typedef struct front_args {
     const rp_value *value;
     uint64_t *word; /* n */
+    uint64_t hash;  /* of the words: equal words have one, whoever read them */
     uint32_t n, cap;
     const rp_value **tensor; /* n_tensors, in order */
     uint32_t *at;            /* the head of each */

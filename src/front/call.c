@@ -21,6 +21,7 @@ static void log_recompile(rp_jit *f, const front_args *a) {
     base_buf_puts(&b, "    triggered by the following guard failure(s):");
     (void)pthread_mutex_lock(&f->lock);
     bool any = f->n_entries > 0;
+    front_entries_order(f);
     for (front_entry *e = f->entries; e; e = e->behind) {
         base_buf_printf(&b, "\n    - %u/%u: ", f->id, e->number);
         (void)front_guards_why(&e->guards, a, &b);

@@ -22,15 +22,14 @@ typedef struct front_range {
 /* Flat predicates over the words of a call: one compare, under a mask where sizes are symbols, then ranges, pairs of equal words, and
  * facts about several sizes. */
 typedef struct front_guards {
+    uint64_t hash;         /* of want */
     uint64_t *want, *mask; /* n each: of the call that was traced; 0 where a size is a symbol */
     uint32_t n;
+    uint32_t n_ranges, n_pairs, n_open;
     bool exact; /* the mask has all bits */
     front_range *range;
-    uint32_t n_ranges;
     uint32_t (*pair)[2];
-    uint32_t n_pairs;
     uint32_t *fact; /* of the solver: those that no symbol has */
-    uint32_t n_open;
     int64_t *value; /* room for the symbols of a call; one thread at a time */
     front_solver sizes;
 } front_guards;
@@ -97,14 +96,13 @@ typedef struct front_result {
 /* What one trace gave. Shared by the list and by calls that run it. */
 typedef struct front_recording front_recording;
 typedef struct front_entry {
-    atomic_uint refs;
-    struct front_entry *before, *behind; /* on the list, by the function's lock */
-    struct front_entry
-        *then; /* likewise: which one served a call behind it, the last time; or NULL */
+    atomic_uint refs; /* this and what follows is all that a look-up reads */
     uint32_t number;
+    uint64_t used; /* rp_jit.uses when it last came behind another one, by the function's lock */
+    front_guards guards;
+    struct front_entry *before, *behind; /* on the list, by the function's lock */
     bool general;
     bool dropped; /* off the list, by the function's lock */
-    front_guards guards;
     front_result result;
     void *block;       /* behind result.value */
     bool *written;     /* by tensor of the arguments; NULL with a recording, whose steps tell */
@@ -142,12 +140,11 @@ typedef struct front_seen {
     char source[];
 } front_seen;
 
-/* Which entry served which words, by their hash: a guess, several for each place. */
-enum { FRONT_MEMO = 64, FRONT_MEMO_WAYS = 4 };
+/* Which entry served which words, by their hash: a guess, at one of some places next to each other. */
+enum { FRONT_MEMO = 512, FRONT_MEMO_NEAR = 4 };
 typedef struct front_memo {
-    uint64_t hash[FRONT_MEMO_WAYS];
-    front_entry *entry[FRONT_MEMO_WAYS]; /* NULL: none */
-    uint32_t next;                       /* which goes where there is no room */
+    uint64_t hash;
+    front_entry *entry; /* NULL: none */
 } front_memo;
 
 struct rp_jit {
@@ -179,8 +176,11 @@ struct rp_jit {
     bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
     uint32_t next_number;  /* likewise */
     pthread_mutex_t lock;  /* what follows */
-    front_entry *entries;  /* a list, the most recently used first */
+    front_entry *entries;  /* a list, in any order */
+    front_entry *last;     /* of them, the one that was used last; NULL: there are none */
+    uint64_t uses;         /* so far, by another entry than the one before */
     uint32_t n_entries, n_general;
+    uint32_t memo_next; /* which goes where there is no place */
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
@@ -358,11 +358,17 @@ rp_cudagraph_mode front_mode_of_call(const rp_jit *f, const rp_value *args);
 /* Something of f cannot be compiled, and runs op by op. */
 void front_warn_suppressed(const rp_jit *f, const char *why);
 
-/* Puts e to the front of the list, which gets a reference of its own. */
+/* --- entries.c --- */
+/* e is the one that was used last, and the list has a reference of its own. */
 void front_entry_add(rp_jit *f, front_entry *e);
 /* Takes it off the list. */
 void front_entry_drop(rp_jit *f, front_entry *e);
-/* A reference of the entry whose guards hold, or NULL. Thread-safe. */
+/* Puts the list in order, the most recently used first. By lock. */
+void front_entries_order(rp_jit *f);
+/* Takes all off. By lock, or by nobody else. */
+void front_entries_clear(rp_jit *f);
+/* A reference of an entry whose guards hold, or NULL: the one of the last call, one that served such words before, or else the one that was used
+ * last. Thread-safe. */
 front_entry *front_entry_find(rp_jit *f, const front_args *a);
 /* Whether e, found before, is still for these arguments: another thread's run may have learnt more, or dropped it. Thread-safe. */
 bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a);

@@ -39,6 +39,7 @@ rp_status front_guards_make(front_guards *g, const front_args *a, front_solver *
     *s = (front_solver){0};
     uint32_t n = g->sizes.n_symbols;
     g->n = a->n;
+    g->hash = a->hash;
     g->want = base_alloc_array(a->n, sizeof *g->want);
     g->mask = base_alloc_array(a->n, sizeof *g->mask);
     g->range = base_alloc_array(n + 1u, sizeof *g->range);
@@ -90,10 +91,11 @@ static bool sizes_hold(front_guards *g, const front_args *a) {
     return true;
 }
 
-static bool words_hold(const front_guards *g, const uint64_t *word) {
+static bool words_hold(const front_guards *g, const front_args *a) {
     enum { AT_ONCE = 4 };
-    const uint64_t *want = g->want, *mask = g->mask;
+    const uint64_t *want = g->want, *mask = g->mask, *word = a->word;
     uint32_t i = 0;
+    if (g->exact && g->hash != a->hash) return false;
     if (g->exact) return memcmp(want, word, g->n * sizeof *want) == 0;
     for (; i + AT_ONCE <= g->n; i += AT_ONCE) {
         uint64_t differs = (want[i] ^ word[i]) & mask[i];
@@ -108,7 +110,7 @@ static bool words_hold(const front_guards *g, const uint64_t *word) {
 }
 
 bool front_guards_hold(front_guards *g, const front_args *a) {
-    return g->n == a->n && words_hold(g, a->word) && sizes_hold(g, a);
+    return g->n == a->n && words_hold(g, a) && sizes_hold(g, a);
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */

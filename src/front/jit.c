@@ -1,6 +1,6 @@
-/* rp_jit: which entry serves a call, and what happens when none does.
+/* rp_jit: how a function is made, and what it says of itself.
  *
- * Two locks: `lock` guards the list and is held for a look at it; `turn` is held while an entry is made, so that calls which find
+ * Two locks: `lock` guards the entries and is held for a look at them; `turn` is held while one is made, so that calls which find
  * theirs go on meanwhile. */
 #include <stdatomic.h>
 
@@ -102,18 +102,9 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     return front_limits_join(f->fn, err);
 }
 
-static void drop_list(rp_jit *f) {
-    for (front_entry *e = f->entries, *behind; e; e = behind) {
-        behind = e->behind;
-        front_entry_unref(e);
-    }
-    f->entries = NULL;
-    f->n_entries = f->n_general = 0;
-}
-
 /* Everything but membership of the limits. */
 static void release(rp_jit *f) {
-    drop_list(f);
+    front_entries_clear(f);
     front_forget(f);
     for (front_mark *m = f->marks, *next; m; m = next) {
         next = m->next;
@@ -176,8 +167,7 @@ void rp_jit_reset(rp_jit *f) {
     if (!f || pthread_mutex_lock(&f->turn) != 0) return;
     (void)pthread_mutex_lock(&f->lock);
     front_limits_add(f->fn, -(int64_t)f->n_entries);
-    drop_list(f);
-    memset(f->memo, 0, sizeof f->memo);
+    front_entries_clear(f);
     f->graphs = f->breaks = 0;
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
@@ -186,126 +176,6 @@ void rp_jit_reset(rp_jit *f) {
     f->differed = false;
     f->next_number = 0;
     (void)pthread_mutex_unlock(&f->turn);
-}
-
-/* --- the list --------------------------------------------------------------------------------- */
-
-static void put_first(rp_jit *f, front_entry *e) {
-    e->before = NULL;
-    e->behind = f->entries;
-    if (f->entries) f->entries->before = e;
-    f->entries = e;
-}
-
-static void take_off(rp_jit *f, front_entry *e) {
-    *(e->before ? &e->before->behind : &f->entries) = e->behind;
-    if (e->behind) e->behind->before = e->before;
-}
-
-static bool is_listed(const rp_jit *f, const front_entry *e) {
-    const front_entry *x = f->entries;
-    while (x && x != e) x = x->behind;
-    return x != NULL;
-}
-
-/* Of words, for a guess: sums of products, of which neighbouring ones may go on at once, since whole hashes take as long as all
- * else that a look-up does. */
-static uint64_t hash_of(const uint64_t *word, uint32_t n) {
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t sum = n, key = odd;
-    uint32_t i = 0;
-    for (; i + 2 <= n; i += 2, key += odd) sum += (word[i] + key) * (word[i + 1] ^ (key << 1 | 1));
-    if (i < n) sum += (word[i] + key) * odd;
-    return (sum ^ sum >> 32) * odd;
-}
-
-static front_entry *recall(front_memo *m, uint64_t hash, const front_args *a) {
-    for (uint32_t i = 0; i < FRONT_MEMO_WAYS; i++)
-        if (m->entry[i] && m->hash[i] == hash && front_guards_hold(&m->entry[i]->guards, a))
-            return m->entry[i];
-    return NULL;
-}
-
-static void memorize(front_memo *m, uint64_t hash, front_entry *e) {
-    uint32_t i = 0;
-    while (i < FRONT_MEMO_WAYS && m->entry[i] && m->hash[i] != hash) i++;
-    if (i == FRONT_MEMO_WAYS) i = m->next++ % FRONT_MEMO_WAYS;
-    m->hash[i] = hash;
-    m->entry[i] = e;
-}
-
-static void forget(rp_jit *f, const front_entry *e) {
-    for (front_entry *x = f->entries; x; x = x->behind)
-        if (x->then == e) x->then = NULL;
-    for (uint32_t i = 0; i < FRONT_MEMO * FRONT_MEMO_WAYS; i++) {
-        front_memo *m = &f->memo[i / FRONT_MEMO_WAYS];
-        if (m->entry[i % FRONT_MEMO_WAYS] == e) m->entry[i % FRONT_MEMO_WAYS] = NULL;
-    }
-}
-
-/* Among others than the last one. */
-static front_entry *look_further(rp_jit *f, const front_entry *last, const front_args *a) {
-    front_entry *e = last->then;
-    if (e && front_guards_hold(&e->guards, a)) return e;
-    uint64_t hash = hash_of(a->word, a->n);
-    front_memo *m = &f->memo[hash >> 32 & (FRONT_MEMO - 1)];
-    if ((e = recall(m, hash, a))) return e;
-    for (e = last->behind; e && !front_guards_hold(&e->guards, a);) e = e->behind;
-    if (e) memorize(m, hash, e);
-    return e;
-}
-
-/* The entry for a: the last one, then the one that served behind it before, then the one that such words had, then any. By lock. */
-static front_entry *look_up(rp_jit *f, const front_args *a) {
-    front_entry *last = f->entries;
-    if (!last) return NULL;
-    if (front_guards_hold(&last->guards, a)) return last;
-    front_entry *e = look_further(f, last, a);
-    if (!e) return NULL;
-    last->then = e;
-    take_off(f, e);
-    put_first(f, e);
-    return e;
-}
-
-front_entry *front_entry_find(rp_jit *f, const front_args *a) {
-    (void)pthread_mutex_lock(&f->lock);
-    front_entry *e = look_up(f, a);
-    if (e) (void)atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-    (void)pthread_mutex_unlock(&f->lock);
-    return e;
-}
-
-bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a) {
-    (void)pthread_mutex_lock(&f->lock);
-    bool serves = !e->dropped && front_guards_hold(&e->guards, a);
-    (void)pthread_mutex_unlock(&f->lock);
-    return serves;
-}
-
-void front_entry_add(rp_jit *f, front_entry *e) {
-    (void)atomic_fetch_add(&e->refs, 1);
-    (void)pthread_mutex_lock(&f->lock);
-    put_first(f, e);
-    f->n_entries++;
-    f->n_general += e->general;
-    (void)pthread_mutex_unlock(&f->lock);
-}
-
-void front_entry_drop(rp_jit *f, front_entry *e) {
-    (void)pthread_mutex_lock(&f->lock);
-    bool there = is_listed(f, e);
-    if (there) {
-        e->dropped = true;
-        f->n_entries--;
-        f->n_general -= e->general;
-        take_off(f, e);
-        forget(f, e);
-    }
-    (void)pthread_mutex_unlock(&f->lock);
-    if (!there) return;
-    front_limits_add(f->fn, -1);
-    front_entry_unref(e);
 }
 
 /* --- looking ------------------------------------------------------------------------------------- */
@@ -334,6 +204,7 @@ rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) {
     base_buf_init(&b, 0);
     base_buf_puts(&b, "");
     (void)pthread_mutex_lock(&f->lock);
+    front_entries_order(f);
     for (const front_entry *e = f->entries; e; e = e->behind) {
         base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
         front_guards_print(&e->guards, &b);

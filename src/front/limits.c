@@ -128,6 +128,7 @@ void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
                     accumulated ? "accumulated_recompile_limit" : "recompile_limit",
                     accumulated ? f->all_limit : f->limit, f->name, f->file, f->line);
     (void)pthread_mutex_lock(&f->lock);
+    front_entries_order(f);
     if (f->entries) {
         base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entries->number);
         uint32_t at = front_guards_why(&f->entries->guards, a, &b);

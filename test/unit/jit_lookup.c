@@ -101,6 +101,42 @@ static void items_are_read_as_each_alone(void **state) {
     assert_in_range(good, n_tuples / 8, n_tuples - n_tuples / 8);
 }
 
+/* By whatever way they are read: guards of numbers alone compare hashes first. */
+static void equal_words_have_one_hash(void **state) {
+    static const char *const names[] = {"x", "a longer name", ""};
+    uint32_t seed = 8, differ = 0;
+    uint64_t before = 0;
+    (void)state;
+    for (uint32_t i = 0; i < n_tuples / 4; i++) {
+        rp_error err = {0};
+        front_args plain, strided;
+        rp_value item[MOST], turned[MOST];
+        uint32_t n = 1 + next(&seed) % (MOST - 1);
+        for (uint32_t k = 0; k < n; k++) {
+            rp_buffer b = {RP_DTYPE_F32, next(&seed) % (RP_MAX_RANK + 1), {0}, room};
+            int64_t stride[RP_MAX_RANK], step = 1;
+            for (uint32_t d = b.rank; d-- > 0; step *= b.dim[d]) {
+                b.dim[d] = 1 + next(&seed) % 3;
+                stride[d] = step;
+            }
+            item[k] = turned[k] = rp_value_tensor(b);
+            if (next(&seed) % 3 == 0) turned[k] = rp_value_strided(b, stride);
+            if (next(&seed) % 6 == 0) item[k] = turned[k] = rp_value_string(names[k % 3]);
+        }
+        rp_value one = rp_value_tuple(item, n), other = rp_value_tuple(turned, n);
+        CHECK_OK(front_args_read(&plain, &one, &err), &err);
+        CHECK_OK(front_args_read(&strided, &other, &err), &err);
+        assert_int_equal(plain.n, strided.n);
+        assert_memory_equal(plain.word, strided.word, plain.n * sizeof *plain.word);
+        assert_true(plain.hash == strided.hash);
+        differ += plain.hash != before;
+        before = plain.hash;
+        front_args_done(&plain);
+        front_args_done(&strided);
+    }
+    assert_true(differ > n_tuples / 4 - n_tuples / 40);
+}
+
 /* More than there is room for at first, of all ranks. */
 static void many_items_are_read(void **state) {
     enum { MANY = 1000 };
@@ -157,7 +193,8 @@ static void drop(order *o, uint32_t i) {
     memmove(o->size + i, o->size + i + 1, (o->n - i) * sizeof *o->size);
 }
 
-static void check_order(const rp_jit *f, const order *o) {
+static void check_order(rp_jit *f, const order *o) {
+    front_entries_order(f);
     const front_entry *e = f->entries, *before = NULL;
     assert_int_equal(f->n_entries, o->n);
     for (uint32_t i = 0; i < o->n; i++, before = e, e = e->behind) {
@@ -169,6 +206,7 @@ static void check_order(const rp_jit *f, const order *o) {
 }
 
 static front_entry *entry_at(rp_jit *f, uint32_t i) {
+    front_entries_order(f);
     front_entry *e = f->entries;
     while (i-- > 0 && e) e = e->behind;
     return e;
@@ -176,13 +214,8 @@ static front_entry *entry_at(rp_jit *f, uint32_t i) {
 
 /* Everything that a look-up may guess by says something else. */
 static void mislead(rp_jit *f, uint32_t *seed) {
-    for (front_entry *e = f->entries; e; e = e->behind)
-        e->then = entry_at(f, next(seed) % f->n_entries);
-    for (uint32_t i = 0; i < FRONT_MEMO * FRONT_MEMO_WAYS; i++) {
-        front_memo *m = &f->memo[i / FRONT_MEMO_WAYS];
-        front_entry **e = &m->entry[i % FRONT_MEMO_WAYS];
-        if (*e) *e = entry_at(f, next(seed) % f->n_entries);
-    }
+    for (uint32_t i = 0; i < FRONT_MEMO; i++)
+        if (f->memo[i].entry) f->memo[i].entry = entry_at(f, next(seed) % f->n_entries);
 }
 
 static void call(rp_jit *f, int64_t size, order *o) {
@@ -213,7 +246,7 @@ static void entries_are_found_whatever_is_guessed(void **state) {
             drop(&o, gone);
         }
         call(f, 2 + k % SIZES, &o);
-        check_order(f, &o);
+        if (i % 3 == 0) check_order(f, &o);
     }
     rp_jit_reset(f);
     o.n = 0;
@@ -222,11 +255,54 @@ static void entries_are_found_whatever_is_guessed(void **state) {
     rp_jit_free(f);
 }
 
+/* A hash is a reason to look no further, and never one to believe. */
+static void equal_hashes_are_no_equal_words(void **state) {
+    rp_error err = {0};
+    front_args a;
+    (void)state;
+    rp_jit *f = jit_at(copied, 1, RP_DYNAMIC_NONE, NULL);
+    rp_value v = f32_of(room, 1, 8, 0), args = rp_value_tuple(&v, 1);
+    rp_output_free(jit_ok(f, &args));
+    front_guards *g = &f->last->guards;
+    for (int64_t size = 7; size < 10; size++) {
+        v.tensor.dim[0] = size;
+        CHECK_OK(front_args_read(&a, &args, &err), &err);
+        assert_int_equal(a.hash == g->hash, size == 8);
+        a.hash = g->hash;
+        assert_int_equal(front_guards_hold(g, &a), size == 8);
+        front_args_done(&a);
+    }
+    rp_jit_free(f);
+}
+
+/* An entry of a size and one of any size both serve it: the second one was used later, whatever came in between. */
+static void of_several_the_last_used_serves(void **state) {
+    rp_error err = {0};
+    rp_jit_options options = jit_options(copied);
+    rp_jit *f = NULL;
+    (void)state;
+    CHECK_OK(jit_of(options, "level=1 threads=1", &f, &err), &err);
+    static const struct {
+        uint32_t rank;
+        int64_t size;
+        uint32_t number; /* of the entry */
+    } calls[] = {{1, 8, 0}, {1, 16, 1}, {2, 4, 2}, {1, 8, 1}, {2, 4, 2}, {1, 12, 1}, {2, 4, 2}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        rp_value v = f32_of(room, calls[i].rank, calls[i].size, 2), args = rp_value_tuple(&v, 1);
+        rp_output_free(jit_ok(f, &args));
+        assert_int_equal(f->last->number, calls[i].number);
+    }
+    rp_jit_free(f);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_are_read_as_each_alone),
+        cmocka_unit_test(equal_words_have_one_hash),
         cmocka_unit_test(many_items_are_read),
         cmocka_unit_test(entries_are_found_whatever_is_guessed),
+        cmocka_unit_test(equal_hashes_are_no_equal_words),
+        cmocka_unit_test(of_several_the_last_used_serves),
     };
     if (argc > 1) n_tuples = (uint32_t)atoi(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
