@@ -4,6 +4,8 @@
 #include "support/jits.h"
 #include "support/viewed_calls.h"
 
+#include <pthread.h>
+
 enum { ROWS = 4, COLS = 6 };
 
 static const char *no_gpu;
@@ -291,6 +293,49 @@ static void memory_runs_out(void **state) {
     rp_jit_free(f);
 }
 
+/* One call of a thread, over memory of its own. */
+enum { THREADS = 3, CALLS = 200 };
+typedef struct caller {
+    rp_jit *f;
+    int number, wrong;
+    float x[ROWS * COLS], y[ROWS * COLS];
+} caller;
+
+static void *call_many(void *arg) {
+    caller *c = arg;
+    for (int n = 0; n < CALLS; n++) {
+        rp_error err = {0};
+        for (int i = 0; i < ROWS * COLS; i++) c->x[i] = (float)(c->number * 1000 + n + i);
+        rp_view in = view(c->x, COLS, ROWS, 1, COLS), to = view(c->y, COLS, ROWS, ROWS, 1);
+        rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+        c->wrong += rp_jit_run_views(c->f, &args, &to, 1, NULL, &err) != RP_OK;
+        for (int i = 0; i < ROWS * COLS; i++) {
+            float want = (float)(2 * (c->number * 1000 + n + i));
+            c->wrong += c->x[i] != want || c->y[i % COLS * ROWS + i / COLS] != want;
+        }
+    }
+    return NULL;
+}
+
+/* They share an entry, whose copies have one place: each waits until those of the call before are back. */
+static void views_of_several_threads(void **state) {
+    static const char *const settings[] = {"level=2 cudagraph_mode=FULL",
+                                           "level=3 cudagraph_mode=PIECEWISE"};
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        static caller c[THREADS];
+        pthread_t thread[THREADS];
+        rp_jit *f = jit_by(jit_options(twice), settings[m]);
+        for (int i = 0; i < THREADS; i++) {
+            c[i] = (caller){.f = f, .number = i + 1};
+            assert_int_equal(pthread_create(&thread[i], NULL, call_many, &c[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+        for (int i = 0; i < THREADS; i++) assert_int_equal(c[i].wrong, 0);
+        rp_jit_free(f);
+    }
+}
+
 static rp_status one_life(rp_error *err) {
     rp_jit *f = NULL;
     rp_output *o = NULL;
@@ -332,6 +377,7 @@ int main(void) {
         cmocka_unit_test_setup(a_graph_that_is_required, fresh),
         cmocka_unit_test_setup(memory_runs_out, fresh),
         cmocka_unit_test_setup(every_allocation_of_a_graph_may_fail, fresh),
+        cmocka_unit_test_setup(views_of_several_threads, fresh),
     };
     if (gpu_emulate(&no_gpu)) no_gpu = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
