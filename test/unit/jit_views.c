@@ -294,15 +294,18 @@ static void memory_runs_out(void **state) {
 }
 
 /* One call of a thread, over memory of its own. */
-enum { THREADS = 3, CALLS = 200 };
+enum { THREADS = 3, CALLS = 2000 };
 typedef struct caller {
     rp_jit *f;
     int number, wrong;
     float x[ROWS * COLS], y[ROWS * COLS];
 } caller;
 
+static pthread_barrier_t all_are_there;
+
 static void *call_many(void *arg) {
     caller *c = arg;
+    (void)pthread_barrier_wait(&all_are_there);
     for (int n = 0; n < CALLS; n++) {
         rp_error err = {0};
         for (int i = 0; i < ROWS * COLS; i++) c->x[i] = (float)(c->number * 1000 + n + i);
@@ -326,11 +329,13 @@ static void views_of_several_threads(void **state) {
         static caller c[THREADS];
         pthread_t thread[THREADS];
         rp_jit *f = jit_by(jit_options(twice), settings[m]);
+        assert_int_equal(pthread_barrier_init(&all_are_there, NULL, THREADS), 0);
         for (int i = 0; i < THREADS; i++) {
             c[i] = (caller){.f = f, .number = i + 1};
             assert_int_equal(pthread_create(&thread[i], NULL, call_many, &c[i]), 0);
         }
         for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+        (void)pthread_barrier_destroy(&all_are_there);
         for (int i = 0; i < THREADS; i++) assert_int_equal(c[i].wrong, 0);
         rp_jit_free(f);
     }
