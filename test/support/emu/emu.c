@@ -201,20 +201,25 @@ typedef struct emu_state { /* as in kernel.h */
     unsigned shared_size;
 } emu_state;
 
-typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE } waiting;
+typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE, WAITINGS } waiting;
 typedef struct fiber {
     void *sp;
-    waiting at;
     unsigned flips;
     bool waited;
 } fiber;
+enum { WARP = 32 };
+/* Which threads of a warp are where, a bit for each: every thread is in one place. */
+typedef struct warp {
+    uint32_t at[WAITINGS];
+} warp;
 
 static emu_state state;
 static fiber fibers[MOST_THREADS];
+static warp warps[MOST_THREADS / WARP];
 static char *stacks;
 static void *scheduler;
 static unsigned now;
-static unsigned long long slots[MOST_THREADS / 32][2][32];
+static unsigned long long slots[MOST_THREADS / WARP][2][WARP];
 static void *kernel_fn;
 static const char *kernel_name;
 static int kernel_n;
@@ -225,7 +230,8 @@ static uint64_t last_late;
 static bool late; /* so far, the kernel that runs */
 static long long kernel_arg[MOST_PARAMETERS];
 
-/* Saves the callee's registers on this stack and goes on on the other. */
+/* Saves the callee's registers on this stack and goes on on the other. Threads that come from the same place and go on there return
+ * to where the processor takes it that they do, so whoever calls this has nothing to do after it. */
 __attribute__((naked, noinline)) static void switch_to(void **from, void *to) {
     (void)from, (void)to;
     __asm__ volatile("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"
@@ -233,13 +239,25 @@ __attribute__((naked, noinline)) static void switch_to(void **from, void *to) {
                      "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");
 }
 
-static void give_way(waiting at) {
-    fibers[now].at = at;
-    switch_to(&fibers[now].sp, scheduler);
+/* Goes on with the next thread of this warp that can run, or else with the scheduler. */
+static inline void give_way(waiting at) {
+    warp *w = &warps[now / WARP];
+    const unsigned lane = now % WARP;
+    void **from = &fibers[now].sp;
+    w->at[RUNS] &= ~(1U << lane);
+    w->at[at] |= 1U << lane;
+    const uint32_t behind = w->at[RUNS] & ~1U << lane;
+    if (!behind) {
+        switch_to(from, scheduler);
+        return;
+    }
+    now += (unsigned)__builtin_ctz(behind) - lane;
+    state.thread.x = now;
+    switch_to(from, fibers[now].sp);
 }
 
-static void do_sync(int warp) {
-    give_way(warp ? AT_WARP : AT_BLOCK);
+static void do_sync(int of_warp) {
+    give_way(of_warp ? AT_WARP : AT_BLOCK);
 }
 
 /* Of a thread that waits for a word of memory to change. */
@@ -249,7 +267,7 @@ static void do_give_way(void) {
 
 static unsigned long long *do_slot(int flip) {
     fibers[now].flips += (unsigned)flip;
-    return slots[now / 32][fibers[now].flips & 1];
+    return slots[now / WARP][fibers[now].flips & 1];
 }
 
 static void do_wait(void) {
@@ -355,46 +373,46 @@ static void start_fiber(unsigned t) {
     *--sp = (void *)(uintptr_t)fiber_main;
     for (int i = 0; i < 6; i++) *--sp = NULL;
     fibers[t] = (fiber){.sp = sp};
+    warps[t / WARP].at[RUNS] |= 1U << t % WARP;
 }
 
-static bool all_wait(unsigned first, unsigned end, waiting at) {
-    bool any = false;
-    for (unsigned t = first; t < end; t++) {
-        if (fibers[t].at != at && fibers[t].at != DONE) return false;
-        any |= fibers[t].at == at;
-    }
-    return any;
-}
-
-static bool release(unsigned first, unsigned end, waiting at) {
-    if (!all_wait(first, end, at)) return false;
-    for (unsigned t = first; t < end; t++)
-        if (fibers[t].at == at) fibers[t].at = RUNS;
+/* Whether all of a warp that have not ended wait there. */
+static bool all_wait(const warp *w, waiting at) {
+    for (int i = 0; i < DONE; i++)
+        if (i != (int)at && w->at[i]) return false;
     return true;
 }
 
-/* Whether there was one that could run. */
-static bool run_some(unsigned first, unsigned end) {
+static bool release(warp *w, waiting at) {
+    const bool goes = w->at[at] && all_wait(w, at);
+    if (goes) w->at[RUNS] = w->at[at];
+    if (goes) w->at[at] = 0;
+    return goes;
+}
+
+static bool release_block(unsigned n_warps, waiting at) {
     bool any = false;
-    for (unsigned t = first; t < end; t++) {
-        if (fibers[t].at != RUNS) continue;
-        now = t;
-        state.thread = (emu_dim){t, 0, 0};
-        any = true;
-        switch_to(&scheduler, fibers[t].sp);
+    for (unsigned w = 0; w < n_warps; w++) {
+        if (!all_wait(&warps[w], at)) return false;
+        any |= warps[w].at[at] != 0;
     }
+    for (unsigned w = 0; w < n_warps; w++) (void)release(&warps[w], at);
     return any;
 }
 
 /* Each warp as far as it comes without others: so many stacks fit into the first cache. */
-static bool run_warps(unsigned n, bool *moved) {
+static bool run_warps(unsigned n_warps, bool *moved) {
     bool any = false;
-    for (unsigned w = 0; w < n; w += 32) {
-        const unsigned end = w + 32 < n ? w + 32 : n;
+    for (unsigned w = 0; w < n_warps; w++) {
         bool goes = true;
         while (goes) {
-            any |= run_some(w, end);
-            goes = release(w, end, AT_WARP);
+            if (warps[w].at[RUNS]) {
+                any = true;
+                now = w * WARP + (unsigned)__builtin_ctz(warps[w].at[RUNS]);
+                state.thread = (emu_dim){now, 0, 0};
+                switch_to(&scheduler, fibers[now].sp);
+            }
+            goes = release(&warps[w], AT_WARP);
             *moved |= goes;
         }
     }
@@ -402,17 +420,19 @@ static bool run_warps(unsigned n, bool *moved) {
 }
 
 static void run_block(unsigned n, const char *name) {
+    const unsigned n_warps = (n + WARP - 1) / WARP;
     unsigned idle = 0;
     bool moved = false;
+    memset(warps, 0, n_warps * sizeof *warps);
     for (unsigned t = 0; t < n; t++) start_fiber(t);
-    for (; run_warps(n, &moved); moved = false) {
+    for (; run_warps(n_warps, &moved); moved = false) {
         bool left = false, polls = false;
-        for (unsigned t = 0; t < n; t++) {
-            left |= fibers[t].at != DONE;
-            polls |= fibers[t].at == RUNS;
+        for (unsigned w = 0; w < n_warps; w++) {
+            left |= !all_wait(&warps[w], DONE);
+            polls |= warps[w].at[RUNS] != 0;
         }
-        bool goes = release(0, n, AT_BLOCK);
-        if (!goes && release(0, n, AT_WAIT)) {
+        bool goes = release_block(n_warps, AT_BLOCK);
+        if (!goes && release_block(n_warps, AT_WAIT)) {
             goes = true;
             early = false;
         }
