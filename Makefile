@@ -51,6 +51,8 @@ GPU_BENCH := $(B)/bench/gpu/step
 OPS_BENCH := $(B)/bench/ops/ops
 # A GPU for tests where there is none (test/support/emu).
 EMU := $(B)/emu/libcuda.so.1
+# A compiler proper that remembers, for all tests of a run (test/support/cc).
+CC1 := $(B)/cc/cc1
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
@@ -155,7 +157,11 @@ $(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
 
-programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH) $(EMU)
+$(CC1): test/support/cc/cc1.c | $(NEEDS_SETUP)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=c11 -O1 $(WARN) $< -lxxhash -o $@
+
+programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH) $(EMU) $(CC1)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 # ---- use ----------------------------------------------------------------------------------------

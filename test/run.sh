@@ -36,7 +36,17 @@ fi
 short=$(mktemp -d /dev/shm/reprise-test.XXXXXX 2>/dev/null) &&
     cp /bin/true "$short" 2>/dev/null && "$short/true" 2>/dev/null && [ "$(df -Pm "$short" | awk 'END { print $4 }')" -gt 2000 ] ||
     { rm -rf "$short"; short=$(mktemp -d "${TMPDIR:-/tmp}/reprise-test.XXXXXX") || exit 1; }
-trap 'rm -rf "$short"' EXIT
+trap 'rm -rf "$short" "$B/tmp/.cc"' EXIT
+# What gcc compiles for one test it need not compile for another (test/support/cc).
+if [ -x "$B/cc/cc1" ] && command -v gcc >/dev/null; then
+    cc=$PWD/$B/tmp/.cc
+    mkdir -p "$cc/real" "$cc/said"
+    for name in cc1 cc1plus; do
+        real=$(gcc -print-prog-name=$name)
+        [ -x "$real" ] && ln -s "$real" "$cc/real/$name" && cp "$B/cc/cc1" "$cc/$name"
+    done
+    export COMPILER_PATH=$cc${COMPILER_PATH:+:$COMPILER_PATH}
+fi
 outside() {
     {
         find / "$HOME" "$HOME/.cache" /tmp -mindepth 1 -maxdepth 1 ! -path "$short"
