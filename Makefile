@@ -155,7 +155,7 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 EMU_SRC := test/support/emu/emu.c test/support/emu/stream.c
 $(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/runs.cu src/hal/cuda/api.h src/hal/cuda/api.def | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -ffp-contract=off -fno-tree-vectorize -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
 
 $(CC1): test/support/cc/cc1.c | $(NEEDS_SETUP)
 	@mkdir -p $(@D)

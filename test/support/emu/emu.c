@@ -197,6 +197,10 @@ typedef struct emu_state { /* as in kernel.h */
     void (*early)(const void *at, void *to);
     void (*launch)(void);
     int (*settled)(const int *at);
+    void (*mma)(float *c, const unsigned (*lanes)[8]);
+    void (*rows_by)(float *d, const double (*rows)[16], unsigned long long b, int n, int more,
+                    int turned);
+    void (*wgmma)(float *d, unsigned long long a, unsigned long long b, int n, int more);
     char *shared;
     unsigned shared_size;
 } emu_state;
@@ -330,6 +334,102 @@ static void do_early(const void *at, void *to) {
         return;
     }
     memcpy(to, at, 16);
+}
+
+/* --- tensor cores: products are exact, their sum is taken in double and rounded once ------------------------- */
+
+static double bf16(unsigned two, bool high) {
+    const unsigned bits = high ? two & 0xffff0000U : two << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+/* lanes: of a warp, each four words of a and two of b. */
+static void do_mma(float *c, const unsigned (*lanes)[8]) {
+    const unsigned g = state.thread.x % WARP / 4, t = state.thread.x % 4;
+    for (unsigned e = 0; e < 4; e++) {
+        double s = (double)c[e];
+        for (unsigned k = 0; k < 16; k++) {
+            const unsigned at = k % 8 / 2, high = k / 8; /* the lane of four, the second register */
+            s += bf16(lanes[4 * g + at][e / 2 + 2 * high], k % 2) *
+                 bf16(lanes[4 * (2 * t + e % 2) + at][4 + high], k % 2);
+        }
+        c[e] = (float)s;
+    }
+}
+
+static double shared_bf16(unsigned at) {
+    uint16_t bits;
+    if (at % 2 || at + 2 > state.shared_size)
+        emu_die("an access beside the shared memory of the launch, or not aligned");
+    memcpy(&bits, state.shared + at, sizeof bits);
+    return bf16(bits, false);
+}
+
+typedef struct operand {
+    unsigned at, leading, stride, swizzle;
+} operand;
+
+static operand operand_of(unsigned long long bits) {
+    return (operand){.at = (unsigned)(bits & 0x3fff) << 4,
+                     .leading = (unsigned)(bits >> 16 & 0x3fff) << 4,
+                     .stride = (unsigned)(bits >> 32 & 0x3fff) << 4,
+                     .swizzle = (unsigned)(bits >> 62)};
+}
+
+/* A column of 16 numbers by two rows, to the first and the third of d. */
+static void add_column(float *d, const double (*rows)[16], const double *column, int more) {
+    double s[2] = {more ? (double)d[0] : 0.0, more ? (double)d[2] : 0.0};
+    for (unsigned k = 0; k < 16; k++) {
+        s[0] += rows[0][k] * column[k];
+        s[1] += rows[1][k] * column[k];
+    }
+    d[0] = (float)s[0];
+    d[2] = (float)s[1];
+}
+
+/* a lies along the rows, in 32 bytes swizzled, b along k. */
+static void do_wgmma(float *d, unsigned long long a, unsigned long long b, int n, int more) {
+    const operand left = operand_of(a), right = operand_of(b);
+    const unsigned g = state.thread.x % WARP / 4, t = state.thread.x % 4;
+    const unsigned first = state.thread.x / WARP % 4 * 16;
+    double rows[2][16], column[16];
+    if (left.swizzle != 3 || left.at % 256 || right.swizzle) emu_die("an operand of wgmma");
+    for (unsigned i = 0; i < 32; i++) {
+        const unsigned row = first + g + i / 16 * 8, k = i % 16;
+        unsigned p = left.at + row / 16 * left.leading + k / 8 * left.stride + k % 8 * 32 +
+                     row % 16 * 2;
+        p ^= (p >> 7 & 1) << 4;
+        rows[i / 16][k] = shared_bf16(p);
+    }
+    for (unsigned i = 0; i < (unsigned)n / 4; i++) { /* columns 8 j + 2 t, + 1 */
+        const unsigned j = i / 2, c = 8 * j + 2 * t + i % 2;
+        for (unsigned k = 0; k < 16; k++)
+            column[k] = shared_bf16(right.at + k / 8 * right.leading + c / 8 * right.stride +
+                                    c % 8 * 16 + k % 8 * 2);
+        add_column(d + 4 * j + i % 2, rows, column, more);
+    }
+}
+
+/* b has 128 bytes swizzled, which lie along k or along n (turned). */
+static void do_rows_by(float *d, const double (*rows)[16], unsigned long long b, int n, int more,
+                       int turned) {
+    const operand o = operand_of(b);
+    const unsigned t = state.thread.x % 4;
+    double column[16];
+    if (o.swizzle != 1 || o.at % 1024 >= 128) emu_die("an operand of wgmma");
+    for (unsigned i = 0; i < (unsigned)n / 4; i++) { /* columns 8 j + 2 t, + 1 */
+        const unsigned j = i / 2, c = 8 * j + 2 * t + i % 2;
+        for (unsigned k = 0; k < 16; k++) {
+            unsigned p = turned ? o.at + c / 64 * o.leading + c % 64 * 2 + k / 8 * o.stride +
+                                      k % 8 * 128
+                                : o.at + c / 8 * o.stride + c % 8 * 128 + k * 2;
+            p ^= (p >> 7 & 7) << 4;
+            column[k] = shared_bf16(p);
+        }
+        add_column(d + 4 * j + i % 2, rows, column, more);
+    }
 }
 
 /* A first access to an area, a first write, or one too early. */
@@ -510,6 +610,9 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     state.early = do_early;
     state.launch = do_launch;
     state.settled = do_settled;
+    state.mma = do_mma;
+    state.wgmma = do_wgmma;
+    state.rows_by = do_rows_by;
     state.shared = memory;
     state.shared_size = shared;
     state.block_size = (emu_dim){threads, 1, 1};

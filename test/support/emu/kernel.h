@@ -37,7 +37,12 @@ struct emu_state { /* as in emu.c */
     void (*early)(const void *at, void *to); /* 16 bytes, which none in front writes */
     void (*launch)(void);                    /* the next kernel may start */
     int (*settled)(const int *at);           /* read before the wait, when its writers are done */
-    char *shared;                            /* dynamic shared memory */
+    /* What tensor cores compute, which is compiled once, and faster than a kernel. */
+    void (*mma)(float *c, const unsigned (*lanes)[8]);
+    void (*rows_by)(float *d, const double (*rows)[16], unsigned long long b, int n, int more,
+                    int turned);
+    void (*wgmma)(float *d, unsigned long long a, unsigned long long b, int n, int more);
+    char *shared; /* dynamic shared memory */
     unsigned shared_size;
 };
 static emu_state *emu;
@@ -300,20 +305,9 @@ static inline unsigned rk_turned(unsigned two) {
 static inline float emu_bf16(unsigned two, int high) {
     return __uint_as_float(high ? two & 0xffff0000u : two << 16);
 }
-/* Products are exact, their sum is taken in double and rounded once. */
 static inline void rk_mma(float *c, const unsigned *a, const unsigned *b) {
-    const unsigned g = emu->thread.x % 32 / 4, t = emu->thread.x % 4;
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-    const emu_words &all = emu_share(mine, 6);
-    for (int e = 0; e < 4; e++) {
-        double s = c[e];
-        for (int k = 0; k < 16; k++) {
-            const int at = k % 8 / 2, high = k / 8; /* the lane of four, the second register */
-            s += (double)emu_bf16(all[4 * g + at][e / 2 + 2 * high], k % 2) *
-                 emu_bf16(all[4 * (2 * t + e % 2) + at][4 + high], k % 2);
-        }
-        c[e] = (float)s;
-    }
+    emu->mma(c, emu_share(mine, 6));
 }
 static inline unsigned emu_round(float x) {
     unsigned u = __float_as_uint(x), r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
@@ -378,72 +372,22 @@ static inline void rk_wgmma_end() {
 }
 template <int N> static inline void rk_wgmma_wait() {
 }
-/* Element (row, k) of an operand whose elements lie along the rows (turned) or along k. */
-static inline double emu_element(unsigned long long operand, unsigned row, unsigned k,
-                                 bool turned) {
-    const unsigned at = (operand & 0x3fff) << 4, leading = (operand >> 16 & 0x3fff) << 4,
-                   stride = (operand >> 32 & 0x3fff) << 4, swizzle = operand >> 62;
-    if (swizzle != (turned ? 3 : 0) || (turned && at % 256)) emu_fail("an operand of wgmma");
-    unsigned p = turned ? at + row / 16 * leading + k / 8 * stride + k % 8 * 32 + row % 16 * 2
-                        : at + k / 8 * leading + row / 8 * stride + row % 8 * 16 + k % 8 * 2;
-    if (swizzle) p ^= (p >> 7 & 1) << 4;
-    unsigned short bits;
-    __builtin_memcpy(&bits, emu_shared(p, 2, 2), 2);
-    return emu_bf16(bits, 0);
-}
 template <int N> void rk_wgmma(float *d, unsigned long long a, unsigned long long b, int more) {
-    const unsigned lane = emu->thread.x % 32, g = lane / 4, t = lane % 4;
-    const unsigned first = emu->thread.x / 32 % 4 * 16;
-    double row[2][16];
-    for (unsigned k = 0; k < 32; k++)
-        row[k / 16][k % 16] = emu_element(a, first + g + k / 16 * 8, k % 16, true);
-    for (unsigned n = 0; n < N / 4; n++) { /* columns 8 j + 2 t, + 1 */
-        const unsigned j = n / 2, column = 8 * j + 2 * t + n % 2;
-        double s[2] = {more ? d[4 * j + n % 2] : 0.0, more ? d[4 * j + n % 2 + 2] : 0.0};
-        for (unsigned k = 0; k < 16; k++) {
-            const double x = emu_element(b, column, k, false);
-            s[0] += row[0][k] * x;
-            s[1] += row[1][k] * x;
-        }
-        d[4 * j + n % 2] = (float)s[0];
-        d[4 * j + n % 2 + 2] = (float)s[1];
-    }
+    emu->wgmma(d, a, b, N, more);
 }
 template <class T> static inline void rk_is_there(T &) {
-}
-/* Element (k, n) of an operand with 128 bytes swizzled, which lie along k or along n (turned). */
-static inline double emu_swizzled(unsigned long long operand, unsigned k, unsigned n, bool turned) {
-    const unsigned at = (operand & 0x3fff) << 4, leading = (operand >> 16 & 0x3fff) << 4,
-                   stride = (operand >> 32 & 0x3fff) << 4;
-    if (operand >> 62 != 1 || at % 1024 >= 128) emu_fail("an operand of wgmma");
-    unsigned p = turned ? at + n / 64 * leading + n % 64 * 2 + k / 8 * stride + k % 8 * 128
-                        : at + n / 8 * stride + n % 8 * 128 + k * 2;
-    p ^= (p >> 7 & 7) << 4;
-    unsigned short bits;
-    __builtin_memcpy(&bits, emu_shared(p, 2, 2), 2);
-    return emu_bf16(bits, 0);
 }
 /* A warp has 16 rows of a in registers, as in rk_mma. */
 template <int N>
 static inline void emu_from_registers(float *d, const unsigned *a, unsigned long long b, int more,
                                       bool turned) {
-    const unsigned lane = emu->thread.x % 32, g = lane / 4, t = lane % 4;
+    const unsigned g = emu->thread.x % 32 / 4;
     const emu_words &all = emu_share(a, 4);
     double row[2][16];
     for (unsigned k = 0; k < 32; k++)
         row[k / 16][k % 16] =
             emu_bf16(all[4 * g + k % 8 / 2][k / 16 + k % 16 / 8 * 2], (int)(k % 2));
-    for (unsigned i = 0; i < N / 4; i++) { /* columns 8 j + 2 t, + 1 */
-        const unsigned j = i / 2;
-        double s[2] = {more ? d[4 * j + i % 2] : 0.0, more ? d[4 * j + i % 2 + 2] : 0.0};
-        for (unsigned k = 0; k < 16; k++) {
-            const double x = emu_swizzled(b, k, 8 * j + 2 * t + i % 2, turned);
-            s[0] += row[0][k] * x;
-            s[1] += row[1][k] * x;
-        }
-        d[4 * j + i % 2] = (float)s[0];
-        d[4 * j + i % 2 + 2] = (float)s[1];
-    }
+    emu->rows_by(d, row, b, N, more, turned);
 }
 template <int N> void rk_wgmma_keys(float *d, const unsigned *a, unsigned long long b, int more) {
     emu_from_registers<N>(d, a, b, more, false);
