@@ -2,7 +2,7 @@
 #
 # CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/)
 # WERROR=1  warnings are errors (make check sets it); V=1 prints whole commands
-# BLESS=1   file tests rewrite their expectations
+# BLESS=1   file tests rewrite their expectations; THOROUGH=1: repeat more often what is alike (make check sets it)
 # -jN       N jobs at a time; as many as there are processors unless it is said
 #
 # A new .c file under src/, tools/, test/*/ or examples/ is picked up by the wildcards below.

@@ -18,5 +18,5 @@ make uninstall       removes that                                           (PRE
 make compile_commands  compile_commands.json for editors
 make clean
 
-CONFIG=release|debug|asan|tsan|cover|fuzz   ROOMS="base ir"   ONLY=pattern   BLESS=1   WERROR=1
+CONFIG=release|debug|asan|tsan|cover|fuzz   ROOMS="base ir"   ONLY=pattern   BLESS=1   THOROUGH=1   WERROR=1
 TEXT

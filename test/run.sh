@@ -7,6 +7,7 @@
 #
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one.
+# THOROUGH=1 repeats more often what is alike; "programs" does.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too) and TMPDIR (another one, with a short name, in
 # memory where that is possible). It writes nowhere else: a run of everything fails when / or $HOME or the checkout, or
@@ -75,7 +76,7 @@ export log short
 programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/*" 2>/dev/null | sort)
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 case $what in
-programs) suites= ;;
+programs) export THOROUGH=${THOROUGH-1} suites= ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu)
     export REPRISE_TEST_GPU=1 JOBS=1 # some look at how much of the GPU is free

@@ -1,8 +1,8 @@
-/* Law 2 on 120 seeded random graphs, on 60 of values of any rank and type, and on 80 whose values take ways through memory: what the inductor backend compiles
+/* Law 2 on 60 seeded random graphs, on 30 of values of any rank and type, and on 40 whose values take ways through memory: what the inductor backend compiles
  * stays near the interpreter, and is the eager backend's result bit for bit, states and inputs that are written included. Every
  * tenth graph is also split at an op of its own and run piece by piece, of those with effects every second one.
  *
- * Eighty more have loops and branches, which write memory, too. Two processes share the seeds, so that a crash of generated code
+ * Forty more have loops and branches, which write memory, too; with THOROUGH there are twice as many of each. Two processes share the seeds, so that a crash of generated code
  * names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of the five kinds, NUM_ISA another instruction set, NUM_JOBS
  * another number of processes. The kernels of NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units
  * of each graph). */
@@ -10,6 +10,7 @@
 #include "support/both.h"
 #include "support/random_effects.h"
 #include "support/random_ranks.h"
+#include "support/thorough.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -251,7 +252,8 @@ static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, graph
 }
 
 static void run_seeds(uint64_t above, uint64_t count, graph_kind kind) {
-    uint64_t first = above + number("NUM_SEED", 1), n = number("NUM_COUNT", count);
+    uint64_t first = above + number("NUM_SEED", 1);
+    uint64_t n = number("NUM_COUNT", THOROUGH() ? 2 * count : count);
     gen_isa isa = chosen_isa();
     pid_t pid[MOST_JOBS];
     const int jobs = (int)job_count();
@@ -279,23 +281,23 @@ static void run_seeds(uint64_t above, uint64_t count, graph_kind kind) {
 
 static void compiled_equals_interpreter(void **state) {
     (void)state;
-    run_seeds(0, 120, PURE);
+    run_seeds(0, 60, PURE);
 }
 
 static void effects_are_in_order(void **state) {
     (void)state;
-    run_seeds(0, 80, EFFECTS);
+    run_seeds(0, 40, EFFECTS);
 }
 
 static void any_rank_and_type(void **state) {
     (void)state;
-    run_seeds(0, 60, RANKS);
+    run_seeds(0, 30, RANKS);
 }
 
 static void loops_and_branches_too(void **state) {
     (void)state;
-    run_seeds(CONTROL, 40, PURE);
-    run_seeds(CONTROL, 40, EFFECTS);
+    run_seeds(CONTROL, 20, PURE);
+    run_seeds(CONTROL, 20, EFFECTS);
 }
 
 int main(void) {
