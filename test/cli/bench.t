@@ -21,6 +21,9 @@ True
 $ reprise bench synthetic:tiny --input-len 16 --output-len 1 --num-iters 1 --json | head -1 | field decode_tok_s step_ms
 decode_tok_s null
 step_ms null
+# Each prompt is another, so none finds blocks of the cache that it need not compute: 3 of 64 tokens, once to warm up and twice.
+$ reprise bench synthetic:tiny --batch-size 3 --input-len 64 --output-len 12 --num-iters 2 --json | tail -1 | field prefill_tokens
+prefill_tokens 576
 # Pieces hold their launches, one behind the other.
 $ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --trace step.json --quiet >/dev/null; python3 -c 'import json; ev = json.load(open("step.json"))["traceEvents"]; print([e["args"]["name"] for e in ev if e["ph"] == "M"]); ev = [e for e in ev if e["ph"] == "X" and e["tid"] == 2]; whole = [e for e in ev if "submod" in e["name"]]; leaf = [e for e in ev if "submod" not in e["name"]]; end = lambda e: e["ts"] + e["dur"] + 1e-3; print(len(whole), len(leaf)); print(all(b["ts"] + 2e-3 >= end(a) for a, b in zip(leaf, leaf[1:]))); print(all(any(p["ts"] - 1e-3 <= l["ts"] and end(l) <= end(p) + 1e-3 for p in whole) for l in leaf))'
 ['synthetic:tiny,layers=2,dtype=q4_1,seed=0', 'a decode step as served (median)', 'its launches one by one (mean)']

@@ -357,6 +357,32 @@ static void plain_c_on_a_state_is_told(void **state) {
     }
 }
 
+/* The last argument, on the memory that its call gave. */
+static rp_status writes_the_last(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                 rp_error *err) {
+    ((float *)args->item[args->n - 1].tensor.data)[0] += 1;
+    return affine_call(user, call, args, result, err);
+}
+
+static void the_argument_that_plain_c_writes_is_named(void **state) {
+    bench b;
+    affine m;
+    float x = 1, y = 2, z = 3;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_of(&b, "f", writes_the_last, &m);
+    rp_value in[] = {floats(&x, 1), floats(&y, 1), floats(&z, 1)};
+    rp_output *o = run_items(f, in, 3);
+    assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+    assert_string_equal(rp_output_reason(o),
+                        "tensor 2 is written by plain C, beside rp_call_stream, which no graph "
+                        "would repeat");
+    rp_output_free(o);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* In place, where a value is below or above: whoever reads the pattern changes it, too. */
 typedef struct bound {
     float value;
@@ -829,6 +855,7 @@ int main(void) {
          null},
         {"plain_c_on_a_state_is_told (cpu)", plain_c_on_a_state_is_told, NULL, NULL, cpu},
         {"plain_c_on_a_state_is_told (null)", plain_c_on_a_state_is_told, NULL, NULL, null},
+        cmocka_unit_test(the_argument_that_plain_c_writes_is_named),
         cmocka_unit_test(bounds_in_plain_c_are_told),
         cmocka_unit_test(large_states_are_watched_to_their_end),
         cmocka_unit_test(places_are_places_in_a_capture),

@@ -145,6 +145,34 @@ static void check_step(border *b, uint32_t turn) {
         assert_int_equal(engine_results_best(&b->results).id[i], 500 + 100 * (int32_t)turn + i);
 }
 
+/* Code that another version of the compiler made, or that is for another GPU, is not taken. */
+static void kernels_are_of_one_compiler(void **state) {
+    static const char *const of[][2] = {
+        {"sm_90", "NVRTC 1.0"}, {"sm_90", "NVRTC 1.1"}, {"sm_80", "NVRTC 1.0"}};
+    enum { N = sizeof of / sizeof *of };
+    const char *no_gpu = NULL;
+    compile_nvrtc n = {0};
+    cache_store *store = NULL;
+    rp_error err = {0};
+    (void)state;
+    if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
+    CHECK_OK(cache_store_open(NULL, &store, &err), &err);
+    CHECK_OK(compile_nvrtc_find("sm_90", &n, &err), &err);
+    plan *p = plan_new("kernels");
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(n.arch, sizeof n.arch, "%s", of[i][0]);
+        (void)snprintf(n.version, sizeof n.version, "%s", of[i][1]);
+        CHECK_OK(engine_exchange_compile(&n, store, p, &err), &err);
+    }
+    assert_int_equal(p->n_modules, N);
+    for (int i = 0; i < N; i++)
+        assert_memory_not_equal(&p->modules[i].key, &p->modules[(i + 1) % N].key,
+                                sizeof p->modules[i].key);
+    plan_free(p);
+    compile_nvrtc_done(&n);
+    cache_store_close(store);
+}
+
 /* Kernels have arrays of their own where, and only where, they do not read the host's memory. */
 static void steps_cross_the_border(void **state) {
     static const char *const devices[] = {"cpu", "cuda:0"};
@@ -285,6 +313,7 @@ int main(void) {
         cmocka_unit_test_teardown(copied_inputs_may_move, nothing_left),
         cmocka_unit_test_teardown(other_inputs_may_not, nothing_left),
         cmocka_unit_test_teardown(without_graphs_inputs_may_move, nothing_left),
+        cmocka_unit_test_teardown(kernels_are_of_one_compiler, nothing_left),
         cmocka_unit_test_teardown(steps_cross_the_border, nothing_left),
         cmocka_unit_test_teardown(tables_of_any_size_cross, nothing_left),
         cmocka_unit_test_teardown(a_lost_block_is_forgotten, nothing_left),

@@ -540,6 +540,26 @@ static void scratch_is_private_and_large_enough(void **state) {
     d->ops->release(d, out, N * 8);
 }
 
+/* A launch that finds no memory for its scratch leaves the queue to the next one. */
+static void a_launch_without_memory_ends(void **state) {
+    hal_device *d = NULL;
+    rp_error err = {0};
+    int64_t out[N] = {0};
+    void *arg[] = {out};
+    long long size = 1 << 20;
+    (void)state;
+    CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+    hal_launch l = kernel(scratch_kernel, arg, 1, &size, N, 1);
+    base_alloc_fail_nth(1);
+    assert_int_equal(d->ops->launch(d, &l, 1, (size_t)size, &err), RP_NOMEM);
+    assert_true(base_alloc_fail_nth(0));
+    assert_int_equal(out[0], 0);
+    err = (rp_error){0};
+    CHECK_OK(d->ops->launch(d, &l, 1, (size_t)size, &err), &err);
+    assert_int_equal(out[N - 1], 1);
+    hal_close(d);
+}
+
 /* A list whose lists are these in turn, so often each. */
 typedef struct turns {
     const hal_launch *list[3];
@@ -998,6 +1018,7 @@ int main(void) {
         EACH(a_full_log_keeps_the_latest),
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
+        cmocka_unit_test(a_launch_without_memory_ends),
         cmocka_unit_test(a_few_lists_run_alone_where_threads_are_late),
         cmocka_unit_test(a_bad_moment_long_ago_is_forgotten),
         EACH_CLOSED(every_failure_is_clean),

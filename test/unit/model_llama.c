@@ -83,6 +83,27 @@ static void the_head_begins_behind_the_last_attention(void **state) {
     assert_true(head_reads(spec, "output_norm.weight"));
 }
 
+/* What a norm adds is the model's own number, in every graph. */
+static void norms_have_the_epsilon_of_the_model(void **state) {
+    static make_graph *const make[] = {model_llama_graph, model_llama_head, model_llama_hidden};
+    const model_graph_options o = {RP_NUMERICS_DEFAULT, 8, 8, 0, 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
+        rp_error err = {0};
+        model_source *source = NULL;
+        rp_graph *g = NULL;
+        char *text = NULL;
+        CHECK_OK(model_source_open_synthetic("synthetic:tiny", &source, &err), &err);
+        ((model_hparams *)(uintptr_t)model_source_hparams(source))->rms_eps = 0.125f;
+        CHECK_OK(make[i](source, &o, &g, &err), &err);
+        CHECK_OK(rp_graph_print(g, &text, &err), &err);
+        if (!strstr(text, "const 0x1p-3 ")) fail_msg("%s", text);
+        rp_free(text);
+        rp_graph_free(g);
+        model_source_free(source);
+    }
+}
+
 static void the_head_is_the_embedding_only_when_tied(void **state) {
     (void)state;
     assert_true(head_reads("synthetic:smollm2-135m", "token_embd.weight"));
@@ -129,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_are_those_of_the_graphs),
         cmocka_unit_test(the_head_begins_behind_the_last_attention),
+        cmocka_unit_test(norms_have_the_epsilon_of_the_model),
         cmocka_unit_test(the_head_is_the_embedding_only_when_tied),
         cmocka_unit_test(rope_turns_by_the_scaled_position),
     };

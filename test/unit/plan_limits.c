@@ -33,6 +33,12 @@ static int open_llama(void **state) {
     return 0;
 }
 
+static int open_deep(void **state) {
+    (void)state;
+    p = plan_of_llama(4);
+    return 0;
+}
+
 static int close_plan(void **state) {
     (void)state;
     plan_free(p);
@@ -158,6 +164,20 @@ static void tables_and_pieces(void **state) {
     NEVER(p->arena_size, p->arena_size - 64);
 }
 
+/* The first of equal pieces stands for all of them. */
+static void equal_pieces_name_the_first(void **state) {
+    uint32_t met = 0;
+    (void)state;
+    for (uint32_t i = 0; i < p->n_pieces; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const uint32_t first = p->pieces[k].distinct;
+            if (first == k || first != p->pieces[i].distinct) continue;
+            NEVER(p->pieces[i].distinct, k);
+            met++;
+        }
+    assert_true(met > 0);
+}
+
 static int open_loop(void **state) {
     static const char text[] =
         "graph @g(%n: i32[], %x: f32[2], %s: f32[T,2], %z: f32[T]) where T in [2,8] {\n"
@@ -200,10 +220,10 @@ static void what_a_loop_runs(void **state) {
 int main(void) {
 #define OF(fn, open) cmocka_unit_test_setup_teardown(fn, open, close_plan)
     const struct CMUnitTest tests[] = {
-        OF(blocks_of_launches, open_llama),    OF(variants_of_launches, open_llama),
-        OF(arguments_of_launches, open_llama), OF(packed_weights, open_llama),
-        OF(matrices_of_a_section, open_llama), OF(tables_and_pieces, open_llama),
-        OF(what_a_loop_runs, open_loop),
+        OF(blocks_of_launches, open_llama),         OF(variants_of_launches, open_llama),
+        OF(arguments_of_launches, open_llama),      OF(packed_weights, open_llama),
+        OF(matrices_of_a_section, open_llama),      OF(tables_and_pieces, open_llama),
+        OF(equal_pieces_name_the_first, open_deep), OF(what_a_loop_runs, open_loop),
     };
     return cmocka_run_group_tests_name("plan_limits", tests, NULL, NULL);
 }
