@@ -466,6 +466,31 @@ static void products_name_their_instruction_set(void **state) {
 #endif
 }
 
+/* An output is memory of the op that made it, unless another one has that already. */
+static void outputs_are_copied_where_they_must_be(void **state) {
+    static const struct {
+        const char *results;
+        uint32_t launches;
+    } cases[] = {{"%w, %e", 1}, {"%e, %w", 1}, {"%e, %e", 2}, {"%e, %r", 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[160];
+        lower_options o = {.isa = GEN_ISA_PORTABLE};
+        rp_error err = {0};
+        lower_piece p;
+        (void)snprintf(text, sizeof text,
+                       "graph @e(%%x: f32[8]) { %%w = param @w : f32[8]\n %%e = exp %%x\n"
+                       " %%r = reshape %%e {shape=[2,4]}\n ret %s }",
+                       cases[i].results);
+        ir_graph *g = parse(text);
+        CHECK_OK(compile_eager.lower(g, &o, &p, &err), &err);
+        if (p.n_launches != cases[i].launches)
+            fail_msg("%s: %u launches", cases[i].results, p.n_launches);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* --- random graphs ---------------------------------------------------------------------- */
 
 static void random_graphs(void **state) {
@@ -531,6 +556,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found),
         cmocka_unit_test(products_name_their_instruction_set),
+        cmocka_unit_test(outputs_are_copied_where_they_must_be),
         cmocka_unit_test(every_elementwise_op),
         cmocka_unit_test(casts_between_all_types),
         cmocka_unit_test(reductions),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "reprise/reprise.h"
 #include "support/engines.h"
 #include "support/trees.h"
@@ -52,6 +53,23 @@ static void refused(const char *dir) {
     assert_non_null(strstr(err.text, "cannot be loaded"));
 }
 
+static rp_status count_code(void *user, const char *name, bool is_dir, rp_error *err) {
+    const char *end = strrchr(name, '.');
+    (void)is_dir, (void)err;
+    *(int64_t *)user += end && strcmp(end, ".so") == 0;
+    return RP_OK;
+}
+
+/* Objects of code in a cache. */
+static int64_t stored_code(const char *dir) {
+    char path[512];
+    int64_t n = 0;
+    rp_error err = {0};
+    (void)snprintf(path, sizeof path, "%s/objects/code", dir);
+    CHECK_OK(base_dir_list(path, count_code, &n, &err), &err);
+    return n;
+}
+
 static void code_that_cannot_be_loaded_is_a_miss(void **state) {
     const int32_t prompt[] = {10, 20, 30};
     int32_t first[4], again[4];
@@ -71,6 +89,7 @@ static void code_that_cannot_be_loaded_is_a_miss(void **state) {
     if (!e) fail_msg("%s", err.text);
     CHECK_HEARD(&heard, "cannot be loaded: "); /* the reason of the miss */
     assert_true(engine_count(e, "compiles") > 0);
+    assert_int_equal(engine_count(e, "compiles"), stored_code(dir)); /* of the model and the head */
     assert_int_equal(engine_greedy(e, prompt, 3, 4, first), 4);
     rp_engine_close(e);
     e = open_in(dir, &err); /* warm */
