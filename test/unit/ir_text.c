@@ -1,6 +1,7 @@
 /* The text form: round trips, exact spelling, line numbers, and bytes that are not IR at all. */
 #include "support/check.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -62,20 +63,24 @@ static void random_graphs_round_trip(void **state) {
 
 /* Every constant comes back bit by bit, in whatever locale. */
 static void constants_round_trip(void **state) {
-    static const double values[] = {
-        0.0,   -0.0,     1.0,       -1.5, 0.1,   1e-45,   1e38,     0x1.fffffep+127,
-        3e-39, INFINITY, -INFINITY, NAN,  65504, 0x1p-24, 123456789};
+    static const double values[] = {0.0, -0.0, 1.0, -1.5, 0.1, 1e-45, 1e38, 0x1.fffffep+127, 3e-39,
+                                    INFINITY, -INFINITY, NAN, 65504, 0x1p-24, 123456789, DBL_MAX,
+                                    /* the least, and others below the normal ones */
+                                    0x1p-1074, -0x1.8p-1030, DBL_MIN};
+    enum { N = sizeof values / sizeof *values };
     (void)state;
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    for (size_t k = 0; k < 2 * N; k++) {
+        size_t i = k % N;
+        bool wide = k >= N;
         ir_graph *g = ir_graph_new("c"), *h;
         ir_ref r;
         rp_error err = {0};
-        CHECK_OK(ir_add_const(g, RP_DTYPE_F32, values[i], &r, &err), &err);
+        CHECK_OK(ir_add_const(g, wide ? RP_DTYPE_F64 : RP_DTYPE_F32, values[i], &r, &err), &err);
         CHECK_OK(ir_graph_finish(g, &r, 1, &err), &err);
         char *s = print(g);
         CHECK_OK(ir_parse(s, strlen(s), &h, &err), &err);
         double got = ir_attr_float(ir_node_at(h, 0), IR_ATTR_VALUE, 77);
-        float want = (float)values[i];
+        double want = wide ? values[i] : (double)(float)values[i];
         if (isnan(want) ? !isnan(got) : got != want || !signbit(got) != !signbit(want))
             fail_msg("%a came back as %a from %s", want, got, s);
         base_free(s);
@@ -286,12 +291,32 @@ static void limits_are_exact(void **state) {
     assert_true(is_taken(text, ""));
 }
 
+/* A type in a message is whole as long as it has room, and ends with dots from there on. */
+static void long_types_are_cut(void **state) {
+    enum { ROOM = sizeof((ir_type_text *)0)->s - 1 };
+    rp_error err = {0};
+    (void)state;
+    for (int n = ROOM - 1; n <= ROOM + 2; n++) {
+        char text[400], want[200];
+        ir_graph *g = NULL;
+        (void)snprintf(want, sizeof want, "f32[M%040d,N%0*d]", 0, n - 48, 0);
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: %s) where M%040d in [1,8], N%0*d in [1,8] { ret %%x }", want,
+                       0, n - 48, 0);
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        assert_int_equal(strlen(want), n);
+        if (n > ROOM) memcpy(want + ROOM - 3, "...", 4);
+        assert_string_equal(ir_type_of(g, ir_output_at(g, 0)).s, want);
+        ir_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_round_trip), cmocka_unit_test(constants_round_trip),
         cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(damaged_text_is_safe),     cmocka_unit_test(limits_hold),
-        cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(limits_are_exact),         cmocka_unit_test(long_types_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,7 @@ static void errors_name_line_and_cause(void **state) {
     refuses("%3 = exp %2 : f128", "line 8: expected f32, f64, i32 or i64");
     refuses("%3 = const.i 99999999999999999999", "line 8: expected an integer");
     refuses("%3 = const.f zebra : f32", "line 8: expected a number");
+    refuses("%3 = const.f 1.5x : f32", "line 8: expected a number at '1.5x : f32'");
     refuses("%3 = dim Q", "line 8:");
     refuses("%3 = round_to %2, q4_1 : f32", "line 8: 'q4_1' is no element type");
     refuses("%3 = exp %2 : f32 x", "line 8: text after the statement");
