@@ -209,6 +209,30 @@ static void a_wrong_write_is_found(void **state) {
     rp_graph_free(g);
 }
 
+/* A kernel that leaves nothing but a write, wrong by less than what is in front of it may be off by. */
+static void a_kernel_that_only_writes_is_tried(void **state) {
+    static const char text[] = "graph @writes(%x: f32[64], %m: f32[64] mutates) -> f32[64] {\n"
+                               "  %0 = const 1000 : f32[]\n"
+                               "  %1 = exp %x : f32[64]\n"
+                               "  %2 = mul %1, %0 : f32[64]\n"
+                               "  %3 = sin %2 : f32[64]\n"
+                               "  %4 = cumsum %3 {axis=0} : f32[64]\n"
+                               "  %5 = update %m, %4 {offsets=[0]} : f32[64]\n"
+                               "  %6 = abs %x : f32[64]\n"
+                               "  ret %6\n}\n";
+    (void)state;
+    planted = (fault){IR_update, IR_OP_COUNT_, -HUGE_VAL, 1 + 0x1p-23, 0};
+    rp_graph *g = parse(text);
+    rp_bisection *b = bisect(g, "backend=planted", NULL);
+    rp_bisect_info i = info_of(b);
+    assert_true(i.differs);
+    assert_string_equal(i.op, "update");
+    assert_int_equal(i.nodes, 1);
+    fails_alone(&i);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
 /* The line of the program that made the node. */
 static void the_call_site_is_named(void **state) {
     rp_error err = {0};
@@ -364,6 +388,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_planted_fault_is_found),
         cmocka_unit_test(a_wrong_write_is_found),
+        cmocka_unit_test(a_kernel_that_only_writes_is_tried),
         cmocka_unit_test(the_call_site_is_named),
         cmocka_unit_test(what_is_right_is_not_found),
         cmocka_unit_test(the_search_can_be_stopped),

@@ -693,6 +693,26 @@ static void freed_memory_makes_graphs_invalid(void **state) {
     bench_close(&b);
 }
 
+/* Its graphs go with a compiled graph: what is compiled in its place runs at once. */
+static void what_is_compiled_anew_is_called(void **state) {
+    bench b;
+    affine m;
+    float x = 5;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    rp_value in = floats(&x, 1);
+    for (int turn = 1; turn <= 3; turn++) {
+        affine_open(&m, b.device, 0, (float)turn, 1);
+        for (int i = 0; i < 2; i++)
+            assert_true(first_of(run_items(f, &in, 1)) == 5 * (float)turn + 1);
+        affine_close(&m);
+    }
+    assert_int_equal(bench_info(&b).captures, 3);
+    assert_int_equal(bench_info(&b).replays, 3);
+    bench_close(&b);
+}
+
 /* Gives what lies at a place that the function finds by itself. */
 static rp_status gives_weights(void *user, rp_call *call, const rp_value *args, rp_value *result,
                                rp_error *err) {
@@ -864,6 +884,7 @@ int main(void) {
         cmocka_unit_test(codes_of_a_capture_are_known),
         cmocka_unit_test(missing_arguments_are_told),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
+        cmocka_unit_test(what_is_compiled_anew_is_called),
         cmocka_unit_test(memory_may_go_while_a_graph_is_made),
         cmocka_unit_test(functions_come_behind_those_that_went),
         cmocka_unit_test(functions_take_their_graphs_along),

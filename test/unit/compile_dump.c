@@ -113,12 +113,14 @@ static void every_stage_reads_back(void **state) {
 
 /* The program that times kernels: those that are whole in the source, on memory of their sizes. */
 static void kernels_can_be_timed_alone(void **state) {
-    static const char text[] = "graph @f(%x: f32[T,8], %i: i32[R]) -> (f32[T,8], f32[R,4]) "
-                               "where R in [8,300] by 8, T in [2,64] {\n"
+    static const char text[] = "graph @f(%x: f32[T,8], %i: i32[R], %q: f32[Q]) -> "
+                               "(f32[T,8], f32[R,4], f32[Q]) "
+                               "where R in [8,300] by 8, T in [2,64], Q in [300,900] by 8 {\n"
                                "  %0 = param @table: f32[50,4]\n"
                                "  %2 = exp %x: f32[T,8]\n"
                                "  %3 = gather %0, %i: f32[R,4]\n"
-                               "  ret %2, %3\n}\n";
+                               "  %4 = exp %q: f32[Q]\n"
+                               "  ret %2, %3, %4\n}\n";
     rp_error err = {0};
     ir_graph *g = NULL;
     char path[128], *made = NULL;
@@ -134,6 +136,7 @@ static void kernels_can_be_timed_alone(void **state) {
     assert_non_null(strstr(made, "{1024, 0x00}"));                 /* i32[256]: in range as rows */
     assert_non_null(strstr(made, "{800, 0x3c}"));
     assert_non_null(strstr(made, "R = 256"));
+    assert_non_null(strstr(made, "Q = 304"));
     base_free(made);
     CHECK_OK(base_path_remove(folder, &err), &err);
     ir_graph_free(g);

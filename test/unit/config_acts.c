@@ -111,8 +111,9 @@ static void what_has_no_machinery_is_refused(void **state) {
     }
     assert_true(n > 30);
     /* Every option off: none is asked for. */
-    assert_true(is_free(&config_table[CONFIG_ID_inductor_compile_config],
-                        "{\"max_autotune\":false,\"depth\":0,\"more\":{}}"));
+    assert_true(
+        is_free(&config_table[CONFIG_ID_inductor_compile_config],
+                "{\"max_autotune\":false,\"depth\":0,\"name\":\"\",\"list\":[],\"more\":{}}"));
 }
 
 static void options_of_inductor_act_or_are_refused(void **state) {

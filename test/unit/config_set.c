@@ -205,6 +205,12 @@ static void null_takes_a_setting_back(void **state) {
     }
     assert_false(rp_config_is_typed(cfg, "level"));
     assert_false(rp_config_is_typed(cfg, "max_num_seqs"));
+    dot_ok("max_num_seqs=8");
+    dot_ok("cuda_graph_sizes=[8]");
+    dot_ok("max_num_seqs=NULL"); /* however it is written */
+    dot_ok("cuda_graph_sizes=Null");
+    assert_false(rp_config_is_typed(cfg, "max_num_seqs"));
+    is("cuda_graph_sizes", "[512]");
     is("numerics", "\"default\"");
     is("device", "\"null\""); /* a device of that name */
 }
