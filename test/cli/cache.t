@@ -98,6 +98,9 @@ $ for f in "ls -cc.threads=3" 'prune -cc {"level":3} --max-bytes 1' "dir -cc 2";
 ! reprise: cache ls does nothing with --compilation-config threads=3, a setting of a model: leave it out
 ! reprise: cache prune does nothing with --compilation-config {"level":3}, a setting of a model: leave it out
 ! reprise: cache dir does nothing with --compilation-config 2, a setting of a model: leave it out
+$ reprise cache dir -cc '{"cache_dir":"own","level":3}'
+! reprise: cache dir does nothing with --compilation-config {"cache_dir":"own","level":3}, a setting of a model: leave it out
+? 2
 $ reprise cache dir -cc.cache_dir=own; reprise cache dir -cc '{"cache_dir":"own"}'
 own
 own

@@ -45,6 +45,9 @@ $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --html page
 $ mkdir looked; TMPDIR=$PWD/looked reprise explain synthetic:tiny --isa portable --html looked.html --quiet > looked.txt; TMPDIR=$PWD/looked reprise bisect synthetic:tiny,layers=1 --isa portable --quiet > looked.txt; ls looked; rm looked.html
 
 # A graph: its kernels, what they compute and what was not fused.
+# Nodes before the passes and after them.
+$ printf 'graph @g(%%x: f32[8]) -> f32[8] {\n %%0 = neg %%x : f32[8]\n %%1 = neg %%0 : f32[8]\n %%2 = exp %%1 : f32[8]\n ret %%2\n}\n' >twice.ir; reprise explain twice.ir --isa portable | grep submod_0
+submod_0, 4 nodes, 2 after the passes; kernels: 1
 $ reprise explain bisect.ir --isa portable
 graph @gate: 8 nodes; pieces 1, launches 2; inductor for portable
 guards

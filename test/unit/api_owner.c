@@ -120,6 +120,15 @@ static void cache_that_is_not_there(void **state) {
     CHECK_OK(rp_cache_open(where, &c, &err), &err);
     assert_string_equal(rp_cache_dir(c), where);
     assert_non_null(strstr(rp_cache_off_reason(c), "there is no folder"));
+    rp_cache *usual = NULL; /* which nobody named */
+    char *before = base_strdup(getenv("REPRISE_CACHE_DIR"));
+    (void)setenv("REPRISE_CACHE_DIR", where, 1);
+    CHECK_OK(rp_cache_open(NULL, &usual, &err), &err);
+    assert_string_equal(rp_cache_off_reason(usual), rp_cache_off_reason(c));
+    assert_non_null(strstr(rp_cache_off_reason(usual), where));
+    rp_cache_close(usual);
+    (void)setenv("REPRISE_CACHE_DIR", before, 1);
+    base_free(before);
     assert_int_equal(rp_cache_list(c, true, count_entry, &n, NULL), RP_NOT_FOUND);
     assert_int_equal(rp_cache_why(c, "synthetic:tiny", NULL, &text, NULL), RP_NOT_FOUND);
     assert_int_equal(rp_cache_prune(c, 0, &n, &n, NULL), RP_NOT_FOUND);

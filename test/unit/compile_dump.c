@@ -113,7 +113,7 @@ static void every_stage_reads_back(void **state) {
 
 /* The program that times kernels: those that are whole in the source, on memory of their sizes. */
 static void kernels_can_be_timed_alone(void **state) {
-    static const char text[] = "graph @f(%x: f32[T,8], %i: i32[R], %q: f32[Q]) -> "
+    static const char text[] = "graph @of_two(%x: f32[T,8], %i: i32[R], %q: f32[Q]) -> "
                                "(f32[T,8], f32[R,4], f32[Q]) "
                                "where R in [8,300] by 8, T in [2,64], Q in [300,900] by 8 {\n"
                                "  %0 = param @table: f32[50,4]\n"
@@ -129,9 +129,9 @@ static void kernels_can_be_timed_alone(void **state) {
     CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
     assert_int_equal(tree_make(folder, sizeof folder), 0);
     CHECK_OK(compile_dump_stages(g, &inductor, folder, &err), &err);
-    (void)snprintf(path, sizeof path, "%s/5_source.f.submod_000.bench.c", folder);
+    (void)snprintf(path, sizeof path, "%s/5_source.of_two.submod_000.bench.c", folder);
     CHECK_OK(base_file_read(path, 1 << 20, &made, &size, &err), &err);
-    assert_non_null(strstr(made, "#include \"5_source.f.submod_000.c\"\n"));
+    assert_non_null(strstr(made, "#include \"5_source.of_two.submod_000.c\"\n"));
     assert_non_null(strstr(made, "{{2048, 0x00}, {2048, 0x3c}}")); /* exp of f32[64,8] */
     assert_non_null(strstr(made, "{1024, 0x00}"));                 /* i32[256]: in range as rows */
     assert_non_null(strstr(made, "{800, 0x3c}"));

@@ -1,7 +1,9 @@
 /* Graphs that are finished beside the thread that begins them: each once, all before the close, and the first failure is told. */
 #include "support/check.h"
 
+#include <dirent.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -13,6 +15,17 @@ enum { GRAPHS = 100, BYTES = 1000 };
 static const hal_device_ops *own;
 static atomic_int n_finished, n_bad; /* calls; of those, without a graph */
 static int fail_at;                  /* which call fails; 0: none */
+static bool both_fail; /* the first two calls, which are under way together, the second one first */
+static int others;     /* threads of the process beside the two */
+
+static int count_threads(void) {
+    DIR *d = opendir("/proc/self/task");
+    int n = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    (void)closedir(d);
+    return n;
+}
 
 static rp_status begin(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch,
                        const char *label, hal_graph **out, rp_error *err) {
@@ -22,6 +35,10 @@ static rp_status begin(hal_device *d, const hal_launch *list, uint32_t n, size_t
 static rp_status finish(hal_graph *g, rp_error *err) {
     int nth = atomic_fetch_add(&n_finished, 1) + 1;
     if (!g) atomic_fetch_add(&n_bad, 1);
+    while (both_fail && nth == 1 && atomic_load(&n_finished) < 2) (void)usleep(100);
+    /* The other one has nothing to do after its failure, and ends. */
+    while (both_fail && nth == 1 && count_threads() > others + 1) (void)usleep(100);
+    if (both_fail && nth <= 2) return rp_fail(err, RP_DEVICE, "graph %d is too much", nth);
     return nth == fail_at ? rp_fail(err, RP_DEVICE, "graph %d is too much", nth) : RP_OK;
 }
 
@@ -49,8 +66,9 @@ static rp_status run(hal_device *d, uint32_t n, uint64_t *out_bytes, rp_error *e
     }
     rp_status st = graph_finisher_close(f, out_bytes, err);
     for (uint32_t i = 0; i < n; i++) {
-        assert_true(fail_at || !graph[i]->begun);
-        if (!fail_at) CHECK_OK(device_graph_launch(graph[i], err), err);
+        bool fails = fail_at || both_fail;
+        assert_true(fails || !graph[i]->begun);
+        if (!fails) CHECK_OK(device_graph_launch(graph[i], err), err);
         device_graph_free(graph[i]);
     }
     return st;
@@ -67,6 +85,7 @@ static void open_parts(hal_device **d, hal_device_ops *ops) {
     (*d)->ops = ops;
     n_finished = n_bad = 0;
     fail_at = 0;
+    both_fail = false;
 }
 
 static void close_parts(hal_device *d) {
@@ -108,6 +127,21 @@ static void the_first_failure_is_told(void **state) {
         assert_true(all < GRAPHS * BYTES);
         close_parts(d);
     }
+}
+
+static void a_later_failure_is_not_told(void **state) {
+    hal_device *d = NULL;
+    hal_device_ops ops;
+    rp_error err = {0};
+    uint64_t all = 0;
+    (void)state;
+    open_parts(&d, &ops);
+    both_fail = true;
+    others = count_threads();
+    assert_int_equal(run(d, GRAPHS, &all, &err), RP_DEVICE);
+    assert_string_equal(err.text, "graph 2 is too much");
+    assert_int_equal(n_finished, 2);
+    close_parts(d);
 }
 
 /* Where there is one part, nothing is left to be finished. */
@@ -153,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_finished_once),
         cmocka_unit_test(the_first_failure_is_told),
+        cmocka_unit_test(a_later_failure_is_not_told),
         cmocka_unit_test(one_part_is_a_whole),
         cmocka_unit_test(a_thread_that_fails_is_done_without),
     };

@@ -560,6 +560,24 @@ static void a_launch_without_memory_ends(void **state) {
     hal_close(d);
 }
 
+/* Nor is there a graph that would run without. */
+static void a_graph_without_memory_is_not_made(void **state) {
+    hal_device *d = NULL;
+    hal_graph *g = NULL;
+    rp_error err = {0};
+    int64_t out[N] = {0};
+    void *arg[] = {out};
+    long long size = 1 << 20;
+    (void)state;
+    CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+    hal_launch l = kernel(scratch_kernel, arg, 1, &size, N, 1);
+    base_alloc_fail_nth(1);
+    assert_int_equal(d->ops->graph_build(d, &l, 1, (size_t)size, "g", &g, &err), RP_NOMEM);
+    assert_true(base_alloc_fail_nth(0));
+    assert_null(g);
+    hal_close(d);
+}
+
 /* A list whose lists are these in turn, so often each. */
 typedef struct turns {
     const hal_launch *list[3];
@@ -1019,6 +1037,7 @@ int main(void) {
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
         cmocka_unit_test(a_launch_without_memory_ends),
+        cmocka_unit_test(a_graph_without_memory_is_not_made),
         cmocka_unit_test(a_few_lists_run_alone_where_threads_are_late),
         cmocka_unit_test(a_bad_moment_long_ago_is_forgotten),
         EACH_CLOSED(every_failure_is_clean),

@@ -141,6 +141,30 @@ static void a_loop_without_an_end_ends(void **state) {
     assert_string_equal(err.text, "while: cond @always still holds after 5 iterations, its limit");
 }
 
+/* As many iterations as the limit says are none too many. */
+static void the_limit_itself_is_reached(void **state) {
+    static const char text[] =
+        "graph @g(%n: i32[]) {\n"
+        "  %w = while %n {limit=3,\n"
+        "    cond=graph @more(%n: i32[]) { %z = const 0 : i32[] %m = lt %z, %n ret %m },\n"
+        "    body=graph @less(%n: i32[]) { %o = const 1 : i32[] %l = sub %n, %o ret %l }}\n"
+        "  ret %w\n}\n";
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    for (int n = 2; n <= 4; n++) {
+        double data = n;
+        ir_value x = {0, {0}, 1, &data}, out = {0};
+        err = (rp_error){0};
+        rp_status st = ir_eval(g, &x, NULL, NULL, NULL, &out, &err);
+        assert_int_equal(st, n <= 3 ? RP_OK : RP_INVALID);
+        if (st == RP_OK) assert_true(out.data[0] == 0);
+        ir_value_done(&out);
+    }
+    ir_graph_free(g);
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     size_t live = base_live();
@@ -162,6 +186,7 @@ int main(void) {
         cmocka_unit_test(an_unfinished_graph_is_refused),
         cmocka_unit_test(depth_has_an_end),
         cmocka_unit_test(a_loop_without_an_end_ends),
+        cmocka_unit_test(the_limit_itself_is_reached),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

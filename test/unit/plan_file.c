@@ -518,8 +518,42 @@ static void text_tells_the_whole_plan(void **state) {
     plan_free(p);
 }
 
+/* Loops one behind the other, each with a loop inside, are no deeper than one of them. */
+static void plans_side_by_side_are_not_deep(void **state) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    plan *q = NULL;
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @g(%n: i32[]) -> i32[] {\n  %w0 = neg %n\n");
+    for (int i = 1; i <= PLAN_MAX_DEPTH + 4; i++)
+        base_buf_printf(
+            &b,
+            "  %%w%d = while %%w%d {limit=3,\n"
+            "    cond=graph @c(%%n: i32[]) { %%z = const %d : i32[] %%m = lt %%n, %%z ret %%m },\n"
+            "    body=graph @b(%%n: i32[]) { %%v = while %%n {limit=3,\n"
+            "      cond=graph @d(%%n: i32[]) { %%z = const %d : i32[] %%m = lt %%n, %%z ret %%m "
+            "},\n"
+            "      body=graph @e(%%n: i32[]) { %%l = add %%n, %%n ret %%l }} ret %%v }}\n",
+            i, i - 1, i, i);
+    base_buf_printf(&b, "  ret %%w%d\n}\n", PLAN_MAX_DEPTH + 4);
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    plan *p = plan_of(g);
+    assert_true(p->n_inner > PLAN_MAX_DEPTH);
+    bytes a = save(p);
+    CHECK_OK(plan_load(a.data, a.n, &q, &err), &err);
+    assert_int_equal(q->n_inner, p->n_inner);
+    base_free(a.data);
+    base_buf_done(&b);
+    plan_free(p);
+    plan_free(q);
+    ir_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_side_by_side_are_not_deep),
         cmocka_unit_test(saved_plans_come_back),
         cmocka_unit_test(every_field_comes_back),
         cmocka_unit_test(blocks_are_printed),
