@@ -449,6 +449,7 @@ static void expect_off(const char *text) {
     assert_int_equal(get_large(s), RP_NOT_FOUND);
     write_file(src, "code", 4);
     CHECK_OK(cache_put_code(s, key, 5, src, &path, &err), &err);
+    assert_false(base_file_exists(src)); /* as where it is stored */
     struct stat info;
     char *slash = strrchr(path, '/');
     assert_int_equal(strncmp(path, root, strlen(root)), 0);

@@ -3,6 +3,7 @@
 #include "support/plans.h"
 
 #include "base/alloc.h"
+#include "plan/exec.h"
 #include "plan/pack.h"
 
 static plan *p; /* of the running case */
@@ -213,6 +214,12 @@ static void what_a_loop_runs(void **state) {
     NEVER(in->n_outputs, in->n_outputs - 1);
     /* Whatever size it is given it must take. */
     assert_int_equal(in->n_symbols, 1);
+    assert_false(plan_has_grown(p));
+    assert_true(in->n_values > 0);
+    const int64_t offset = in->values[0].offset;
+    in->values[0].offset = PLAN_GROWS;
+    assert_true(plan_has_grown(p));
+    in->values[0].offset = offset;
     LIMIT(in->symbols[0].min, 1, 3);
     LIMIT(in->symbols[0].max, 9, 7);
 }
