@@ -261,9 +261,10 @@ $ reprise run synthetic:tiny hi --max-tokens 2 --logprobs 1 --quiet 2>&1 >/dev/n
 2
 0
 ? 1
-$ yes | head -n 4194304 >many; reprise run synthetic:tiny --prompt-file many --n 1024; echo $?; rm many
+$ yes | head -n 4194304 >many; reprise run synthetic:tiny --prompt-file many --n 1024
 ! reprise: --n=1024: too many answers for 4194304 prompts
-2
+? 2
+$ rm many
 $ reprise run synthetic:tiny hi --n 0
 ! reprise: --n=0: expected a number from 1 to 1024
 ? 2

@@ -241,6 +241,10 @@ static void a_capture_may_fail_at_each_call(void **state) {
         if (nth == 0) n = cuda_fake.n_calls - opened;
         if (nth == 0) CHECK_OK(st, &err);
         assert_int_equal(err.code, st);
+        int mode =
+            0; /* of a thread that captures nothing: also where a release could not be put off */
+        (void)cuda_fake_driver.capture_mode(&mode);
+        assert_int_equal(mode, 0);
         hal_close(d);
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
