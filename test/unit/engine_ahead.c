@@ -197,6 +197,38 @@ static void a_failed_score_leaves_nothing_under_way(void **state) {
     rp_engine_close(e);
 }
 
+/* Nor is one that failed while the next was launched: both are made again, and give what they would have given. */
+static void a_failed_step_leaves_nothing_under_way(void **state) {
+    int32_t want[9];
+    rp_error err = {0};
+    uint64_t id = 0;
+    bool more = true;
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    (void)state;
+    rp_engine *e = small("async_scheduling=true");
+    const hal_device_ops *own = e->device->ops;
+    hal_device_ops failing = real_ops = *own;
+    failing.event_synchronize = failing_event;
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 9, want), 9);
+    r.prompt_ids = plain_prompt;
+    r.n_prompt_ids = 5;
+    r.max_tokens = 9;
+    r.ignore_eos = true;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    e->device->ops = &failing;
+    must_run(e, 3);
+    is_failing = true;
+    assert_int_equal(rp_engine_step(e, &more, &err), RP_DEVICE);
+    is_failing = false;
+    assert_int_equal(engine_runner_in_flight(e->runner), 0);
+    must_run(e, -1);
+    rp_result got = must_result(e, id);
+    assert_int_equal(got.n_output_ids, 9);
+    assert_memory_equal(got.output_ids, want, sizeof want);
+    e->device->ops = own;
+    rp_engine_close(e);
+}
+
 static bool notes_ahead(const char *async) {
     const rp_config_note *notes;
     bool found = false;
@@ -305,6 +337,7 @@ int main(void) {
         cmocka_unit_test(only_a_stop_costs_a_step),
         cmocka_unit_test(bad_moments),
         cmocka_unit_test(a_failed_score_leaves_nothing_under_way),
+        cmocka_unit_test(a_failed_step_leaves_nothing_under_way),
         cmocka_unit_test(it_is_noted_where_nothing_overlaps),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
         cmocka_unit_test(who_waits_ends_without_a_step),
