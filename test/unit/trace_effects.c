@@ -136,6 +136,35 @@ static void what_a_call_wrote_is_the_memory(void **state) {
     }
 }
 
+/* A call takes what the one before left, where that left it. */
+static void calls_write_in_turn(void **state) {
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        float s[4] = {16, 24, 32, 40}, was[4];
+        rp_buffer out = {RP_DTYPE_F32, 1, {4}, was};
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("turns");
+        rp_tensor version = rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(4)), call = version;
+        for (int turn = 0; turn < 3; turn++) {
+            call = rp_custom(g, "unit::halve", &version, 1, RP_DTYPE_F32, RP_SHAPE(4));
+            version = rp_written(version, call);
+        }
+        finish(g, &call, 1);
+        rp_compilation_config *cfg = rp_config_new();
+        CHECK_OK(rp_config_set(cfg, levels[i], &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_bind(c, "s", s, &err), &err);
+        CHECK_OK(rp_compiled_run(c, NULL, 0, &out, 1, &err), &err);
+        check_floats(was, (float[]){4, 6, 8, 10}, 4, "what the third found");
+        check_floats(s, (float[]){2, 3, 4, 5}, 4, "s");
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 static void refused(rp_graph *g, rp_tensor out, const char *why) {
     rp_error err = {0};
     assert_int_equal(rp_graph_finish(g, &out, 1, &err), RP_INVALID);
@@ -170,6 +199,7 @@ int main(void) {
         cmocka_unit_test(writes_are_versions),
         cmocka_unit_test(memory_ends_as_its_last_version),
         cmocka_unit_test(what_a_call_wrote_is_the_memory),
+        cmocka_unit_test(calls_write_in_turn),
         cmocka_unit_test(wrong_writes_end_the_trace),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
