@@ -115,6 +115,7 @@ static void arena_hands_out_zeroed_aligned_bytes(void **state) {
             assert_int_equal(old[i][k], i % 251 + 1); /* no two overlap */
     assert_int_equal(base_arena_used(a), total);
     assert_null(base_arena_array(a, SIZE_MAX / 2, 3));
+    assert_null(base_arena_array(a, SIZE_MAX / 2 + 2, 2)); /* 2 bytes, by a product that wraps */
     assert_null(base_arena_alloc(a, SIZE_MAX - 3));
     base_arena_free(a);
     base_arena_free(NULL);

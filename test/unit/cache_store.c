@@ -434,6 +434,24 @@ static void mapping_100_mb_is_quick(void **state) {
 
 /* ---- folders that must not be used ---- */
 
+/* Whoever finds no memory is told so: it is not a miss. */
+static void a_text_without_memory_is_no_miss(void **state) {
+    bool failed = true;
+    uint32_t failures = 0;
+    (void)state;
+    cache_store *s = open_store();
+    assert_int_equal(put_text(s), RP_OK);
+    for (uint64_t n = 1; failed; n++) {
+        base_alloc_fail_nth(n);
+        rp_status st = get_text(s);
+        failed = base_alloc_fail_nth(0);
+        assert_int_equal(st, failed ? RP_NOMEM : RP_OK);
+        failures += failed;
+    }
+    assert_true(failures > 3);
+    cache_store_close(s);
+}
+
 /* Off, for a reason with this text; everything still works, nothing is stored, nothing stays in TMPDIR. */
 static void expect_off(const char *text) {
     rp_error err = {0};
@@ -1175,6 +1193,7 @@ int main(void) {
         T(uncommitted_writes_leave_nothing),
         T(large_damage_is_found),
         T(mapping_100_mb_is_quick),
+        T(a_text_without_memory_is_no_miss),
         T(refuses_group_and_world_writable),
         T(refuses_foreign_folders),
         T(a_file_in_the_way),
