@@ -193,8 +193,7 @@ void gen_batch_text(const gen_batch *b, base_buf *out) {
 
 /* As rp_stream_room of the template. */
 static size_t stream_bytes(const gen_step *s) {
-    size_t queries = s->heads / s->kv_heads;
-    queries = queries > 4 ? 8 : queries > 2 ? 4 : queries;
+    const size_t queries = gen_step_padded_queries(s);
     return STREAM_WARPS * (STREAM_SLOTS * (2 * GEN_STEP_KV_BLOCK * 2 * s->head_dim + 8) +
                            queries * (s->head_dim * 4 + 8));
 }

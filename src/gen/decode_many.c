@@ -85,9 +85,7 @@ static void fit_job(gen_decode *d, uint32_t m, uint32_t n_sm, size_t max_shared)
 
 /* Static shared memory of an attention block: warps' results, those of the block, barriers. */
 static size_t joined_bytes(const gen_decode *d) {
-    const uint32_t queries = d->s.heads / d->s.kv_heads, wide = queries > 4   ? 8
-                                                                : queries > 2 ? 4
-                                                                              : queries;
+    const uint32_t wide = gen_step_padded_queries(&d->s);
     return ((size_t)d->attention.warps + 1) * wide * (d->s.head_dim * 4 + 8) +
            (size_t)d->attention.warps * STREAM_CELLS * 8 + 64;
 }

@@ -69,8 +69,7 @@ rp_status gen_step_check(const gen_step *s, rp_error *err) {
 
 /* ---- attention ----------------------------------------------------------------------------------- */
 
-/* Query heads of a kv head, to a power of two. */
-static uint32_t padded_queries(const gen_step *s) {
+uint32_t gen_step_padded_queries(const gen_step *s) {
     uint32_t n = 1;
     while (n < s->heads / s->kv_heads) n *= 2;
     return n;
@@ -78,13 +77,13 @@ static uint32_t padded_queries(const gen_step *s) {
 
 /* Outputs that a block of an attention cluster owns. */
 static uint32_t owned(const gen_step *s, const gen_step_attention *a) {
-    return a->splits ? padded_queries(s) * s->head_dim / a->splits : 0;
+    return a->splits ? gen_step_padded_queries(s) * s->head_dim / a->splits : 0;
 }
 
 /* As rp_attention_room of the template. */
 static size_t attention_bytes(const gen_step *s, const gen_step_attention *a) {
     size_t own = owned(s, a), heads = own > s->head_dim ? own / s->head_dim : 1;
-    return (size_t)a->warps * padded_queries(s) * (s->head_dim * 4 + 8) +
+    return (size_t)a->warps * gen_step_padded_queries(s) * (s->head_dim * 4 + 8) +
            a->splits * (own * 4 + heads * 8) + 16;
 }
 
@@ -106,7 +105,7 @@ gen_step_attention gen_step_attention_fit(const gen_step *s, uint32_t batch, uin
 rp_status gen_step_attention_check(const gen_step *s, const gen_step_attention *a, rp_error *err) {
     uint32_t queries = s->heads / s->kv_heads, own = owned(s, a), threads = a->warps * 32;
     if (queries > 8 || own < MIN_OWN || threads < own ||
-        4 * threads < padded_queries(s) * s->head_dim || a->splits > 16 ||
+        4 * threads < gen_step_padded_queries(s) * s->head_dim || a->splits > 16 ||
         (a->splits & (a->splits - 1)) || attention_bytes(s, a) > STATIC_SHARED)
         return rp_fail(err, RP_UNSUPPORTED,
                        "step: no attention of %u queries a kv head, head size %u, in %u blocks of "

@@ -61,6 +61,8 @@ uint32_t gen_step_row(const gen_step *s, gen_step_matrix m, uint32_t unit_rows, 
 
 /* RP_UNSUPPORTED names the size that no template can take. */
 rp_status gen_step_check(const gen_step *s, rp_error *err) RP_MUST_USE;
+/* Query heads of a kv head, to a power of two. */
+uint32_t gen_step_padded_queries(const gen_step *s);
 /* For n_sm multiprocessors and batch sequences. */
 gen_step_attention gen_step_attention_fit(const gen_step *s, uint32_t batch, uint32_t n_sm);
 rp_status gen_step_attention_check(const gen_step *s, const gen_step_attention *a,
