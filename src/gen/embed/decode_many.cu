@@ -44,18 +44,15 @@ struct rk_many_normed : rk_by_elements {
 };
 
 /* A row of the residual stream as the next product reads it, and its piece's square: for a warp, a lane a column. */
-template <int K>
-struct rk_many_row {
-    RP_INLINE void put(char *x, char *squares, int row, int column, int high, float v, float gain)
-    {
-        const rk_tiles tiles = {RK_MANY, high};
-        float s = v * v;
-        ((rp_u16 *)x)[rk_tile_column(row, column, tiles)] = rk_half(v * gain);
+RP_INLINE void rk_many_put_row(char *x, char *squares, int row, int column, int high, float v, float gain)
+{
+    const rk_tiles tiles = {RK_MANY, high};
+    float s = v * v;
+    ((rp_u16 *)x)[rk_tile_column(row, column, tiles)] = rk_half(v * gain);
 #pragma unroll
-        for (int o = 16; o; o /= 2) s += __shfl_xor_sync(RK_WARP, s, o);
-        if (threadIdx.x % 32 == 0) ((float *)squares)[column / RK_MANY_PIECE * RK_MANY + row] = s;
-    }
-};
+    for (int o = 16; o; o /= 2) s += __shfl_xor_sync(RK_WARP, s, o);
+    if (threadIdx.x % 32 == 0) ((float *)squares)[column / RK_MANY_PIECE * RK_MANY + row] = s;
+}
 
 /* Embedded tokens, which begin the residual stream: a block a row, a thread 8 columns. Waits before it lets the next one start, as begin does. arg: table, gains, ids, residual, x, squares. */
 template <int K, int VOCAB>
@@ -189,7 +186,7 @@ struct rk_many_residual : rk_by_elements {
         const int at = unit * COLUMNS + column;
         const float v = asked[0] + s[0];
         ((float *)arg[1])[row * K + at] = v;
-        rk_many_row<K>::put(arg[2], arg[4], (int)row, at, rk_high(RK_MANY, dim[0]), v, asked[1]);
+        rk_many_put_row(arg[2], arg[4], (int)row, at, rk_high(RK_MANY, dim[0]), v, asked[1]);
     }
 };
 
