@@ -299,13 +299,16 @@ static rp_status add(builder *b, gen_decode_kernel k, const plan_arg *args, uint
     for (uint32_t i = 0; i < b->n; i++) {
         if (!gen_decode_has(&b->of[i], k)) continue;
         const gen_decode_launch of = gen_decode_launch_of(&b->of[i], k);
+        const bool whole = k < GEN_DECODE_MATRICES_ ||
+                           (attention && b->of[i].most > GEN_DECODE_FEW);
         l->threads = of.threads;
-        l->alts[l->n_alts++] = (plan_alt){.max = b->of[i].most,
-                                          .function = b->function[i][k],
-                                          .scratch = (int64_t)of.shared,
-                                          .threads = of.threads,
-                                          .per_block = attention ? MOST_SPLITS / of.blocks : 1,
-                                          .blocks = k < GEN_DECODE_MATRICES_ ? of.blocks : 0};
+        l->alts[l->n_alts++] =
+            (plan_alt){.max = b->of[i].most,
+                       .function = b->function[i][k],
+                       .scratch = (int64_t)of.shared,
+                       .threads = of.threads,
+                       .per_block = attention && !whole ? MOST_SPLITS / of.blocks : 1,
+                       .blocks = whole ? of.blocks : 0};
     }
     return RP_OK;
 }

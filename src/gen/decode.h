@@ -57,7 +57,8 @@ typedef struct gen_decode {
     gen_decode_tile tile[GEN_DECODE_MATRICES_]; /* of few rows */
     gen_decode_job job[GEN_DECODE_MATRICES_];   /* of many */
     gen_step_attention attention;
-    uint32_t cells; /* of many: of the cache, on their way a warp of attention */
+    /* Attention of many: cells of the cache that are on their way a warp; blocks, which take rows and kv heads in turn. */
+    uint32_t cells, attention_blocks;
 } gen_decode;
 
 /* Fills tile and attention for a GPU of n_sm multiprocessors whose blocks may have max_shared bytes.
@@ -83,7 +84,7 @@ rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_
 enum { GEN_DECODE_NAME = 32 };
 void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]);
 
-/* blocks: of a matrix; of attention a row and kv head; of the others a row. */
+/* blocks: of a matrix, and of attention of many; of attention of few a row and kv head; of the others a row. */
 typedef struct gen_decode_launch {
     uint32_t blocks, threads;
     size_t shared; /* bytes of dynamic shared memory */

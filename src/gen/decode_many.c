@@ -18,6 +18,7 @@ enum {
     SLICES = 4,       /* of k, that are summed apart */
     SHARED_TILES = 6, /* of a job that blocks share */
     CLUSTERS = 24,    /* of more than two blocks that surely run at once */
+    WARP = 32,
     WORKERS = 256,    /* threads that multiply */
     SUM_ROW = 132,    /* floats of a row of sums */
     STATIC = 1 << 10, /* bytes of static shared memory: scales, in front of what is aligned */
@@ -101,6 +102,7 @@ rp_status gen_decode_many_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, r
                        d->most, d->s.heads / d->s.kv_heads, QUERIES);
     d->attention = (gen_step_attention){
         .splits = 1, .warps = d->s.head_dim <= NARROW ? NARROW_WARPS : WIDE_WARPS};
+    d->attention_blocks = n_sm * PER_SM;
     for (d->cells = STREAM_CELLS;
          d->cells && ring_bytes(d) + joined_bytes(d) > max_shared / PER_SM - 1024;)
         d->cells--;
@@ -118,7 +120,7 @@ rp_status gen_decode_many_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, r
 gen_decode_launch gen_decode_many_launch(const gen_decode *d, gen_decode_kernel k) {
     if (k == GEN_DECODE_EMBED || k == GEN_DECODE_GATHER) return (gen_decode_launch){1, WORKERS, 0};
     if (k >= GEN_DECODE_MATRICES_)
-        return (gen_decode_launch){1, d->attention.warps * 32, ring_bytes(d)};
+        return (gen_decode_launch){d->attention_blocks, d->attention.warps * WARP, ring_bytes(d)};
     const gen_decode_job *j = &d->job[k];
     return (gen_decode_launch){j->blocks, WORKERS + (j->slices == 1 ? 128 : 32), shared_bytes(j)};
 }
