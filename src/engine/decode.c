@@ -17,7 +17,7 @@ enum {
     MOST_SPLITS = 16,   /* blocks that share a row and kv head */
     N_CLASSES = ENGINE_DECODE_CLASSES,
     LAYER_LAUNCHES = 5,
-    HEAD_LAUNCHES = 6
+    HEAD_LAUNCHES = 7
 };
 
 static const uint32_t classes[N_CLASSES] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_MOST};
@@ -427,21 +427,33 @@ static rp_status keep_last(builder *b, plan_launch *out) {
     const plan_launch *last = p->n_launches ? &p->launches[p->n_launches - 1] : NULL;
     for (uint32_t i = 0; last && i < last->n_args; i++)
         if (last->args[i].seg != PLAN_OUTPUT) last = NULL;
-    if (!last || p->n_pieces != 1)
+    if (!last || p->n_pieces != 1 || last->n_alts >= PLAN_MAX_ALTS)
         return rp_fail(b->err, RP_UNSUPPORTED, "the head ends otherwise than usual");
     *out = *last;
     return RP_OK;
 }
 
+/* A launch of the head as it was, but of few rows alone. */
+static void leave_to_few(plan_launch *l) {
+    uint32_t n = 0;
+    while (n + 1 < l->n_alts && l->alts[n].max < GEN_DECODE_FEW) n++;
+    l->alts[n].max = GEN_DECODE_FEW;
+    l->alts[n + 1] = (plan_alt){.max = INT64_MAX, .function = PLAN_NO_FUNCTION};
+    l->n_alts = n + 2;
+}
+
 static rp_status make_head(builder *b) {
     plan *p = b->p;
     plan_launch last;
-    plan_arg rows, from, weights, gain, last_gain, w;
+    plan_arg rows, from, weights, gain, last_gain, w, ranks;
+    const plan_arg logits = {PLAN_OUTPUT, MODEL_HEAD_LOGITS};
+    const gen_decode *many = &b->of[b->n - 1];
     const room rooms[] = {{&b->residual, b->hp->n_embd * INT64_C(4)},
                           {&b->x, b->hp->n_embd * INT64_C(2)},
                           {&b->hidden, b->hp->n_ff * INT64_C(2)},
                           {&b->squares, squares_row(b)},
-                          {&b->attended, (int64_t)b->hp->n_head * b->hp->head_dim * 2}};
+                          {&b->attended, (int64_t)b->hp->n_head * b->hp->head_dim * 2},
+                          {&ranks, many->job[GEN_DECODE_LOGITS].blocks * INT64_C(8)}};
     RP_TRY(keep_last(b, &last));
     p->n_values = 0;
     p->launches = base_arena_array(p->arena, HEAD_LAUNCHES, sizeof *p->launches);
@@ -459,8 +471,12 @@ static rp_status make_head(builder *b) {
     RP_TRY(add_feed_forward(b, b->hp->n_layer - 1));
     RP_TRY(find_leaf(b, PLAN_PARAM, "output_norm.weight", &gain));
     RP_TRY(find_logits(b, &weights));
-    RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain,
-               ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_LOGITS}), b->squares));
+    RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain, logits, b->squares, ranks));
+    if (has_many(b)) {
+        RP_TRY(ADD(b, GEN_DECODE_LARGEST, ranks, logits, ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_BEST}),
+                   ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_ID})));
+        leave_to_few(&last);
+    }
     p->launches[p->n_launches++] = last;
     p->pieces[0].first = 0;
     p->pieces[0].n = p->n_launches;

@@ -35,7 +35,7 @@ static const char *const names[] = {
     [GEN_DECODE_DOWN] = "down",     [GEN_DECODE_FIRST] = "first",
     [GEN_DECODE_LOGITS] = "logits", [GEN_DECODE_ATTENTION] = "attention",
     [GEN_DECODE_LAST] = "last",     [GEN_DECODE_EMBED] = "embed",
-    [GEN_DECODE_GATHER] = "gather"};
+    [GEN_DECODE_GATHER] = "gather", [GEN_DECODE_LARGEST] = "largest"};
 
 static bool is_many(const gen_decode *d) {
     return d->most > GEN_DECODE_FEW;
@@ -166,7 +166,8 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_err
 }
 
 bool gen_decode_has(const gen_decode *d, gen_decode_kernel k) {
-    if (k == GEN_DECODE_EMBED || k == GEN_DECODE_GATHER) return is_many(d);
+    if (k == GEN_DECODE_EMBED || k == GEN_DECODE_GATHER || k == GEN_DECODE_LARGEST)
+        return is_many(d);
     return k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST || d->most == 1 ||
            d->most >= GEN_DECODE_FEW;
 }
@@ -190,8 +191,8 @@ void gen_decode_head(const gen_decode *d, gen_decode_kernel k, uint32_t per_sm, 
     static const uint32_t addresses_of[] = {
         [GEN_DECODE_QKV] = 11,      [GEN_DECODE_BEGIN] = 14, [GEN_DECODE_O] = 6,
         [GEN_DECODE_UP] = 5,        [GEN_DECODE_DOWN] = 6,   [GEN_DECODE_FIRST] = 9,
-        [GEN_DECODE_LOGITS] = 5,    [GEN_DECODE_LAST] = 7,   [GEN_DECODE_EMBED] = 6,
-        [GEN_DECODE_ATTENTION] = 7, [GEN_DECODE_GATHER] = 3};
+        [GEN_DECODE_LOGITS] = 6,    [GEN_DECODE_LAST] = 7,   [GEN_DECODE_EMBED] = 6,
+        [GEN_DECODE_ATTENTION] = 7, [GEN_DECODE_GATHER] = 3, [GEN_DECODE_LARGEST] = 4};
     const bool attention = k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST;
     const uint32_t addresses = addresses_of[k], sizes = attention ? 3 : 1;
     char name[GEN_DECODE_NAME], cluster[48] = "";
@@ -311,7 +312,7 @@ static void put_attention(const gen_decode *d, gen_decode_kernel k, base_buf *ou
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) {
     gen_cuda_prelude(out);
     if (is_many(d))
-        gen_cuda_templates(&(gen_matmul_uses){.tensor = true}, out);
+        gen_cuda_templates(&(gen_matmul_uses){.tensor = true, .top = true}, out);
     else
         base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);

@@ -23,9 +23,10 @@ typedef enum gen_decode_kernel {
     GEN_DECODE_LOGITS,
     GEN_DECODE_MATRICES_,
     GEN_DECODE_ATTENTION = GEN_DECODE_MATRICES_, /* for o */
-    GEN_DECODE_LAST,   /* attention of the last layer, whose results are float32 rows */
-    GEN_DECODE_EMBED,  /* of many rows: embedded tokens for begin */
-    GEN_DECODE_GATHER, /* and the rows of first */
+    GEN_DECODE_LAST,    /* attention of the last layer, whose results are float32 rows */
+    GEN_DECODE_EMBED,   /* of many rows: embedded tokens for begin */
+    GEN_DECODE_GATHER,  /* and the rows of first; */
+    GEN_DECODE_LARGEST, /* the largest logit of each row */
     GEN_DECODE_KERNELS_
 } gen_decode_kernel;
 
@@ -77,7 +78,8 @@ bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
  *   up: weights, x, gains, result, (squares); rows
  *   gather: float32 rows, which of them, tiles; rows
  *   first: weights, float32 rows, which of them, the residual that they are added to (the same of it), residual, x, (gains, squares, tiles); rows
- *   logits: weights, x, gains, result, (squares); rows
+ *   logits: weights, x, gains, result, (squares, ranks: 8 bytes for each block and row); rows
+ *   largest: ranks, logits, values, places; rows
  *   attention, last: q, k, v, seqs, positions, block tables, result; rows, width of a table's row, settled */
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_MUST_USE;
 /* Its name, at most GEN_DECODE_NAME bytes with the NUL. */

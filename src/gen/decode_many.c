@@ -118,6 +118,7 @@ rp_status gen_decode_many_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, r
 }
 
 gen_decode_launch gen_decode_many_launch(const gen_decode *d, gen_decode_kernel k) {
+    if (k == GEN_DECODE_LARGEST) return (gen_decode_launch){1, WARP, 0};
     if (k == GEN_DECODE_EMBED || k == GEN_DECODE_GATHER) return (gen_decode_launch){1, WORKERS, 0};
     if (k >= GEN_DECODE_MATRICES_)
         return (gen_decode_launch){d->attention_blocks, d->attention.warps * WARP, ring_bytes(d)};
@@ -164,7 +165,7 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
         {GEN_DECODE_UP, "", "a3, a4", "a1"},
         {GEN_DECODE_DOWN, "", "a2, a2, a3, a4, a5", "a1"},
         {GEN_DECODE_FIRST, "", "a3, a4, a5, a6, a7, a2", "a8"},
-        {GEN_DECODE_LOGITS, "", "a3, a4", "a1"},
+        {GEN_DECODE_LOGITS, "", "a3, a4, a5", "a1"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char *to = all[i].epilogue;
@@ -179,7 +180,9 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
             (void)snprintf(to, n, "rk_many_gate<%u, %u, 0x%xu>", s->ffn, s->hidden, eps);
             break;
         case GEN_DECODE_LOGITS:
-            (void)snprintf(to, n, "rk_many_logits<%u, %u, 0x%xu>", s->vocab, s->hidden, eps);
+            (void)snprintf(to, n, "rk_many_logits<%u, %u, 0x%xu, %u, %u>", s->vocab, s->hidden, eps,
+                           d->job[GEN_DECODE_LOGITS].tiles * TILE,
+                           d->job[GEN_DECODE_LOGITS].blocks);
             break;
         default:
             (void)snprintf(to, n, "rk_many_residual<%u, %s>", s->hidden,
@@ -218,5 +221,10 @@ rp_status gen_decode_many_text(const gen_decode *d, base_buf *out, rp_error *err
                     "    char *const arg[] = {a0, a1, a2};\n    rk_many_gather<%u>(arg, "
                     "(int)d0);\n}\n",
                     d->s.heads * d->s.head_dim);
+    gen_decode_head(d, GEN_DECODE_LARGEST, 1, 0, out);
+    base_buf_printf(out,
+                    "    char *const arg[] = {a0, a1, a2, a3};\n    rk_many_largest<%u, %u>(arg, "
+                    "(int)d0);\n}\n",
+                    d->job[GEN_DECODE_LOGITS].blocks, d->s.vocab);
     return base_buf_status(out, err);
 }

@@ -58,6 +58,7 @@ static void every_shape_fits(void **state) {
             assert_true(gen_decode_has(&d, GEN_DECODE_LAST));
             assert_int_equal(gen_decode_has(&d, GEN_DECODE_EMBED), many);
             assert_int_equal(gen_decode_has(&d, GEN_DECODE_GATHER), many);
+            assert_int_equal(gen_decode_has(&d, GEN_DECODE_LARGEST), many);
             for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
                 if (!gen_decode_has(&d, (gen_decode_kernel)k)) continue;
                 gen_decode_launch l = gen_decode_launch_of(&d, (gen_decode_kernel)k);

@@ -1,6 +1,6 @@
 /* The matrices of a decode step of more sequences, up to 64; stands behind decode.cu, whose rules these kernels keep, and tensor_results.cu, whose products they are:
  *
- *   embed, (qkv, attention, o, up, down) a layer; the last layer ends with gather, first, up, down, logits
+ *   embed, (qkv, attention, o, up, down) a layer; the last layer ends with gather, first, up, down, logits, largest
  *
  * A norm is no pass over the row here either: who ends a row of the residual stream leaves it times the gains of the norm behind, rounded to bf16 in tiles for the product that reads it, and sums
  * of squares of its pieces of 32 columns, [piece][64]; who reads it multiplies sums by 1 / rms. Attention and gate and up leave tiles, too. So nothing runs between the products. */
@@ -100,6 +100,25 @@ RP_FN void rk_many_gather(char *const *arg, int rows)
     for (int row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *from = (const float *)arg[0] + rk_settled((const rp_i32 *)arg[1] + row) * (long long)K;
         for (int at = threadIdx.x * 8; at < K; at += 256 * 8) *(int4 *)((rp_u16 *)arg[2] + rk_tile_column(row, at, tiles)) = rk_rows_f32::load(from + at);
+    }
+}
+
+/* The largest logit of each row, a warp: of those that the blocks of rk_many_logits found. arg: ranks, logits, value, place. */
+template <int BLOCKS, int VOCAB>
+RP_FN void rk_many_largest(char *const *arg, int rows)
+{
+    rk_launch_dependents();
+    rk_wait();
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        const long long *ranks = (const long long *)arg[0] + row * BLOCKS;
+        long long best = ranks[threadIdx.x < BLOCKS ? threadIdx.x : 0];
+#pragma unroll
+        for (int i = 32; i < BLOCKS; i += 32) best = rk_top_more(best, ranks[i + threadIdx.x < BLOCKS ? i + threadIdx.x : 0]);
+        best = rk_top_of_warp(best);
+        if (threadIdx.x) continue;
+        const rp_i32 at = (rp_i32)(0xffffffffu - (rp_u32)best);
+        ((float *)arg[2])[row] = ((const float *)arg[1])[(long long)row * VOCAB + at];
+        ((rp_i32 *)arg[3])[row] = at;
     }
 }
 
@@ -215,8 +234,8 @@ struct rk_many_gate : rk_many_normed<K, EPS, 1> {
     }
 };
 
-/* Logits; the last unit may have columns that are none. arg: result, squares. */
-template <int VOCAB, int K, rp_u32 EPS>
+/* Logits, in jobs of JOB columns, and of each row the largest that a block has; the last unit may have columns that are none. arg: result, squares, ranks (rk_top_rank) [row][BLOCKS]. */
+template <int VOCAB, int K, rp_u32 EPS, int JOB, int BLOCKS>
 struct rk_many_logits : rk_many_normed<K, EPS, 1> {
     enum { COLUMNS = 32, MATS = 1, ASKED = 1, PAIRS = 0, TILED = 0 };
 
@@ -226,6 +245,65 @@ struct rk_many_logits : rk_many_normed<K, EPS, 1> {
         const int at = unit * COLUMNS + column;
         if (at < VOCAB) ((float *)arg[0])[(row + below) * VOCAB + at] = s[0] * rk_many_scales()[row + below];
     }
+
+    /* A thread's own, of the rows that its sums are of; columns come in ascending order. Of equals the first, and a NaN is largest, as rk_top has it; of a row of -inf column 0, which is of
+     * lanes that have it from the start. */
+    struct kept {
+        float best[RK_MANY / 4];
+        int column[RK_MANY / 4];
+
+        RP_INLINE_MEMBER kept()
+        {
+#pragma unroll
+            for (int i = 0; i < RK_MANY / 4; i++) {
+                best[i] = -RP_INF;
+                column[i] = threadIdx.x % 32 / 4;
+            }
+        }
+
+        template <class S>
+        RP_INLINE int row(int i) { return S::row() + i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2; }
+
+        template <class S>
+        RP_INLINE_MEMBER void take(const S &part, const rk_job &job)
+        {
+#pragma unroll
+            for (int i = 0; i < S::ROWS / 4; i++) {
+                const float scale = rk_many_scales()[row<S>(i)];
+#pragma unroll
+                for (int e = 0; e < 2 * S::SETS; e++) {
+                    const int at = ((int)job.first + S::tile(e / 2)) * 16 + e % 2 * 8 + (int)threadIdx.x % 32 / 4;
+                    const float v = part.set(e / 2)[i / 2 * 4 + e % 2 * 2 + i % 2] * scale;
+                    const bool more = !(v <= best[i]) & (best[i] == best[i]) & (VOCAB % JOB == 0 || at < VOCAB);
+                    best[i] = more ? v : best[i];
+                    column[i] = more ? at : column[i];
+                }
+            }
+        }
+
+        template <class S>
+        RP_INLINE_MEMBER void leave(char *const *arg, char *room)
+        {
+            long long(*const all)[RK_MANY] = (long long(*)[RK_MANY])room; /* of each warp */
+            const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+            rk_sync_workers(); /* results have left the room */
+            for (int at = lane; at < RK_MANY; at += 32) all[warp][at] = rk_top_rank((int)0x80000000, 0);
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < S::ROWS / 4; i++) {
+                long long most = rk_top_rank(rk_top_key(best[i]), column[i]);
+#pragma unroll
+                for (int o = 4; o < 32; o *= 2) most = rk_top_more(most, __shfl_xor_sync(RK_WARP, most, o));
+                if (lane < 4) all[warp][row<S>(i)] = most;
+            }
+            rk_sync_workers();
+            if (threadIdx.x >= RK_MANY) return;
+            long long most = all[0][threadIdx.x];
+#pragma unroll
+            for (int i = 1; i < 8; i++) most = rk_top_more(most, all[i][threadIdx.x]);
+            ((long long *)arg[2])[threadIdx.x * BLOCKS + blockIdx.x] = most;
+        }
+    };
 };
 
 /* A product: units of MATS matrices of 32 columns each, PER of them a job; T: rk_many_rows; E: an epilogue. */

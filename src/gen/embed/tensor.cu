@@ -195,6 +195,12 @@ struct rk_unit {
     int tiles, step;
 };
 
+/* What a block makes at once: so many tiles of weights, which are n_units units. */
+struct rk_job {
+    long long first;
+    int tiles, unit, n_units;
+};
+
 /* ---- results ----------------------------------------------------------------------------------------------------------------------------------
  *
  * An epilogue P of N units of COLUMNS columns of up to MATS matrices. DIRECT: each element is by itself, ask() loads what it will need besides the sums (ASKED
@@ -212,6 +218,13 @@ struct rk_far {
         RP_INLINE_MEMBER void before(char *const *, const long long *) {}
         RP_INLINE_MEMBER void ask(char *const *, const long long *) {}
         RP_INLINE_MEMBER void settle() {}
+    };
+    /* What a block keeps of the results of all its jobs, where a warp has all of a result's sums, and leaves behind the last one. room: free by then. */
+    struct kept {
+        template <class S>
+        RP_INLINE_MEMBER void take(const S &, const rk_job &) {}
+        template <class S>
+        RP_INLINE_MEMBER void leave(char *const *, char *) {}
     };
 };
 struct rk_by_elements : rk_far {

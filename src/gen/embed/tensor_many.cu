@@ -64,12 +64,6 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
     }
 }
 
-/* What a block makes at once: so many tiles of weights, which are n_units units. */
-struct rk_job {
-    long long first;
-    int tiles, unit, n_units;
-};
-
 /* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
  * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. ONE: no block has more than one job, so that its sums lie where the
  * ring was. */

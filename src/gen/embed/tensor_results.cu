@@ -381,6 +381,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     }
     if (T::FETCHERS == 4) rk_take_registers<240>();
     typename P::facts facts;
+    typename P::kept kept;
     facts.before(arg, dim);
     rk_wait();
     facts.ask(arg, dim);
@@ -403,7 +404,9 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
             rk_sum_slices<T>(part, ring, full, empty, s.high, n);
             if (at == s.block) facts.settle();
             if (T::ONE) rk_sync_workers(); /* the ring has been used */
-            if (!part.again()) r.run(arg, dim, part, asked);
+            if (part.again()) continue;
+            r.run(arg, dim, part, asked);
+            kept.take(part, job);
             continue;
         }
         rk_results<P> r;
@@ -413,4 +416,5 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         if (at == s.block) facts.settle();
         rk_job_results<P>(arg, dim, part, r, here);
     }
+    kept.template leave<rk_part<T> >(arg, rk_dynamic + T::SUMS);
 }
