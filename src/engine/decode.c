@@ -10,6 +10,7 @@
 #include "engine/decode_code.h"
 #include "engine/isa.h"
 #include "gen/decode.h"
+#include "gen/exchange.h"
 
 enum {
     N_SM = 132,         /* that tiles are chosen for, as lower/tensor_size.c */
@@ -433,6 +434,22 @@ static rp_status keep_last(builder *b, plan_launch *out) {
     return RP_OK;
 }
 
+/* An input that the model has not: what the exchange has taken last. */
+static rp_status add_state(builder *b, plan_arg *out) {
+    plan *p = b->p;
+    plan_leaf *inputs = base_arena_array(p->arena, p->n_inputs + 1u, sizeof *inputs);
+    if (!inputs) return rp_fail(b->err, RP_NOMEM, "inputs of a decode step");
+    if (p->n_inputs) memcpy(inputs, p->inputs, p->n_inputs * sizeof *inputs);
+    inputs[p->n_inputs] = (plan_leaf){.name = ENGINE_DECODE_STATE,
+                                      .dtype = RP_DTYPE_I32,
+                                      .rank = 1,
+                                      .dim = {constant(GEN_EXCHANGE_STATE)},
+                                      .bytes = constant(GEN_EXCHANGE_STATE * INT64_C(4))};
+    p->inputs = inputs;
+    *out = (plan_arg){PLAN_INPUT, p->n_inputs++};
+    return RP_OK;
+}
+
 /* A launch of the head as it was, but of few rows alone. */
 static void leave_to_few(plan_launch *l) {
     uint32_t n = 0;
@@ -445,7 +462,7 @@ static void leave_to_few(plan_launch *l) {
 static rp_status make_head(builder *b) {
     plan *p = b->p;
     plan_launch last;
-    plan_arg rows, from, weights, gain, last_gain, w, ranks;
+    plan_arg rows, from, weights, gain, last_gain, w, ranks, state;
     const plan_arg logits = {PLAN_OUTPUT, MODEL_HEAD_LOGITS};
     const gen_decode *many = &b->of[b->n - 1];
     const room rooms[] = {{&b->residual, b->hp->n_embd * INT64_C(4)},
@@ -471,9 +488,10 @@ static rp_status make_head(builder *b) {
     RP_TRY(add_feed_forward(b, b->hp->n_layer - 1));
     RP_TRY(find_leaf(b, PLAN_PARAM, "output_norm.weight", &gain));
     RP_TRY(find_logits(b, &weights));
-    RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain, logits, b->squares, ranks));
+    RP_TRY(add_state(b, &state));
+    RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain, logits, b->squares, ranks, state));
     if (has_many(b)) {
-        RP_TRY(ADD(b, GEN_DECODE_LARGEST, ranks, logits, ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_BEST}),
+        RP_TRY(ADD(b, GEN_DECODE_LARGEST, ranks, ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_BEST}),
                    ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_ID})));
         leave_to_few(&last);
     }

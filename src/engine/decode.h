@@ -1,12 +1,15 @@
 /* The plans of decode steps of a bf16 model on a GPU: kernels made for a layer of Llama (gen/decode.h) in the place of those that lowering makes of its graph.
  *
- * They have the leaves, the packed weights and the pieces of the plans of all sizes, and serve steps of one token a sequence and up to
+ * They have the leaves, the packed weights and the pieces of the plans of all sizes, the head one input more, and serve steps of one token a sequence and up to
  * GEN_DECODE_MOST sequences. */
 #ifndef ENGINE_DECODE_H
 #define ENGINE_DECODE_H
 
 #include "compile/nvrtc.h"
 #include "engine/plans.h"
+
+/* The head's own input: the state of the exchange (gen/exchange.h), by which logits that nobody reads are not written. */
+#define ENGINE_DECODE_STATE "exchange"
 
 /* Whether o asks for it: a GPU whose sums need not be the host's, level 3, graphs of whole decode steps, the setting. */
 bool engine_decode_wanted(const engine_plans_options *o);

@@ -18,6 +18,7 @@ typedef struct engine_exchange {
 /* Places of results, counted from 0, for a step that is written. */
 typedef struct engine_route {
     uint32_t from, place; /* of the step before, and of this one */
+    bool unread;          /* the host reads no logits of it */
     const int32_t
         *ids; /* tokens of the step before, by rows, where the host has the device's memory */
 } engine_route;

@@ -149,6 +149,7 @@ static void end(writer *w, int32_t tokens, int32_t rows, uint32_t n_draws) {
     w->head[GEN_EXCHANGE_TOKENS] = tokens;
     w->head[GEN_EXCHANGE_ROWS] = rows;
     w->head[GEN_EXCHANGE_DRAWS] = (int32_t)n_draws;
+    w->head[GEN_EXCHANGE_UNREAD] = w->route->unread && n_draws == 0;
     w->head[GEN_EXCHANGE_PATCHES] = (int32_t)w->n_patches;
 }
 

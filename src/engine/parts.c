@@ -48,12 +48,12 @@ engine_entry *engine_parts_entry(const engine_parts *ps, const rp_batch_descript
     return NULL;
 }
 
-/* Everything of `own` lies where that program has it now; both plans have the same leaves (plans.c). */
+/* Everything of `own` lies where that program has it now; both plans have the same leaves (sized.c), own perhaps inputs behind them, which are set once. */
 static void follow(const engine_program *of, engine_program *own) {
     const struct {
         plan_seg seg;
         uint32_t n;
-    } leaves[] = {{PLAN_INPUT, own->p->n_inputs},
+    } leaves[] = {{PLAN_INPUT, of->p->n_inputs},
                   {PLAN_OUTPUT, own->p->n_outputs},
                   {PLAN_PARAM, own->p->n_params},
                   {PLAN_STATE, own->p->n_states}};

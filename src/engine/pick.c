@@ -18,19 +18,17 @@ static bool is_chosen(const engine_batch_entry *x) {
     return !engine_request_draws(x->req) || x->req->draws_within;
 }
 
-static bool is_watched(const engine_batch_entry *x) {
-    return !is_chosen(x) || x->req->explained;
-}
-
 bool engine_is_handed_on(const engine_batch *b) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->entry[i].req && b->entry[i].samples && is_watched(&b->entry[i])) return false;
+        if (b->entry[i].req && b->entry[i].samples && engine_request_watched(b->entry[i].req))
+            return false;
     return true;
 }
 
 /* Row r of the step is the one that x samples from. */
 static bool wants_logits(const picker *p, const engine_batch_entry *x, uint32_t r) {
-    return x->req && x->samples && engine_logits_sound(p->best.logit[r]) && is_watched(x);
+    return x->req && x->samples && engine_logits_sound(p->best.logit[r]) &&
+           engine_request_watched(x->req);
 }
 
 /* Entry i, which samples, has row r of the step; logits: of that row, where it wants them. */

@@ -97,6 +97,10 @@ bool engine_request_draws_within(const engine_request *r) {
     return r->draws_within && engine_request_draws(r);
 }
 
+bool engine_request_watched(const engine_request *r) {
+    return r->explained || (engine_request_draws(r) && !r->draws_within);
+}
+
 uint32_t engine_request_left(const engine_request *r) {
     return engine_request_over(r) ? 0 : engine_request_total(r) - r->n_computed;
 }

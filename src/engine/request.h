@@ -104,6 +104,8 @@ bool engine_request_over(const engine_request *r);
 bool engine_request_draws(const engine_request *r);
 /* .. and the device draws them. */
 bool engine_request_draws_within(const engine_request *r);
+/* The host reads the logits of its tokens: it draws them itself, or log probabilities are wanted. */
+bool engine_request_watched(const engine_request *r);
 /* Positions that are not computed, and not under way. */
 uint32_t engine_request_left(const engine_request *r);
 

@@ -259,7 +259,7 @@ static void hint_crowded(engine_runner *r) {
 static rp_status prepare(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                          rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
-    const engine_route route = engine_results_route(&r->results);
+    engine_route route = engine_results_route(&r->results);
     rp_forward_context *fc = &r->context;
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
@@ -273,6 +273,7 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
     RP_TRY(engine_step_build(r->step, batch, kv, d, fc, err));
     engine_layers_tell(&r->layers, &r->kv, fc);
     RP_TRY(engine_weights_reach(r->weights, fc->attn_metadata.max_seqlen_k, err));
+    route.unread = batch->unread;
     return engine_inputs_write(&r->in, d, engine_step_extents(r->step), &route, err);
 }
 

@@ -2,7 +2,9 @@
 #include "engine/runner_memory.h"
 
 #include "base/alloc.h"
+#include "engine/decode.h"
 #include "engine/room.h"
+#include "gen/exchange.h"
 
 static rp_status open_inputs(engine_runner *r, rp_error *err) {
     r->in.x = &r->exchange;
@@ -61,6 +63,13 @@ rp_status engine_runner_take_memory(engine_runner *r, rp_error *err) {
     return RP_OK;
 }
 
+/* Without an exchange logits are always read. */
+static rp_status bind_state(const engine_runner *r, engine_program *head, rp_error *err) {
+    static int32_t nothing[GEN_EXCHANGE_STATE];
+    return engine_program_input(head, ENGINE_DECODE_STATE,
+                                r->exchange.needed ? r->exchange.state : nothing, err);
+}
+
 rp_status engine_runner_bind_inputs(engine_runner *r, rp_error *err) {
     const engine_step_buffers *b = &r->in.b;
     const struct {
@@ -85,6 +94,8 @@ rp_status engine_runner_bind_inputs(engine_runner *r, rp_error *err) {
         RP_TRY(engine_program_input(&r->parts.head, model_output_names[i], left[i], err));
     }
     RP_TRY(engine_program_outputs(&r->parts.model, left, MODEL_N_RESULTS, err));
+    for (uint32_t i = 0; i < r->parts.n_entries; i++)
+        if (r->parts.entries[i].decode) RP_TRY(bind_state(r, &r->parts.entries[i].head, err));
     return engine_program_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
 }
 

@@ -236,6 +236,15 @@ void engine_sched_cancel(engine_sched *s) {
     drop_aborted(s);
 }
 
+static bool is_unread(const engine_batch *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        const engine_request *r = b->entry[i].req;
+
+        if (r->all_logits || (b->entry[i].samples && engine_request_watched(r))) return false;
+    }
+    return true;
+}
+
 /* Makes the newest batch. False: there is none now. */
 static bool schedule(engine_sched *s) {
     engine_batch *b = engine_sched_newest(s);
@@ -252,6 +261,7 @@ static bool schedule(engine_sched *s) {
     schedule_prefills(s);
     if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
     if (b->n == 0) return false;
+    b->unread = is_unread(b);
     s->n_flight++;
     return true;
 }

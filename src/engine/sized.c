@@ -17,9 +17,10 @@ static bool same_names(const plan_leaf *a, uint32_t n_a, const plan_leaf *b, uin
     return same;
 }
 
-/* Whether steps of `own` can run in the place of those of `all`: with its leaves and packed weights, in as many pieces. */
+/* Whether steps of `own` can run in the place of those of `all`: with its leaves, behind which may be more inputs, and packed weights, in as many pieces. */
 static bool is_alike(const plan *all, const plan *own, rp_error *err) {
-    bool alike = same_names(all->inputs, all->n_inputs, own->inputs, own->n_inputs) &&
+    const uint32_t n = own->n_inputs < all->n_inputs ? own->n_inputs : all->n_inputs;
+    bool alike = same_names(all->inputs, all->n_inputs, own->inputs, n) &&
                  same_names(all->outputs, all->n_outputs, own->outputs, own->n_outputs) &&
                  same_names(all->params, all->n_params, own->params, own->n_params) &&
                  same_names(all->states, all->n_states, own->states, own->n_states) &&

@@ -191,8 +191,8 @@ void gen_decode_head(const gen_decode *d, gen_decode_kernel k, uint32_t per_sm, 
     static const uint32_t addresses_of[] = {
         [GEN_DECODE_QKV] = 11,      [GEN_DECODE_BEGIN] = 14, [GEN_DECODE_O] = 6,
         [GEN_DECODE_UP] = 5,        [GEN_DECODE_DOWN] = 6,   [GEN_DECODE_FIRST] = 9,
-        [GEN_DECODE_LOGITS] = 6,    [GEN_DECODE_LAST] = 7,   [GEN_DECODE_EMBED] = 6,
-        [GEN_DECODE_ATTENTION] = 7, [GEN_DECODE_GATHER] = 3, [GEN_DECODE_LARGEST] = 4};
+        [GEN_DECODE_LOGITS] = 7,    [GEN_DECODE_LAST] = 7,   [GEN_DECODE_EMBED] = 6,
+        [GEN_DECODE_ATTENTION] = 7, [GEN_DECODE_GATHER] = 3, [GEN_DECODE_LARGEST] = 3};
     const bool attention = k == GEN_DECODE_ATTENTION || k == GEN_DECODE_LAST;
     const uint32_t addresses = addresses_of[k], sizes = attention ? 3 : 1;
     char name[GEN_DECODE_NAME], cluster[48] = "";

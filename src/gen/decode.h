@@ -78,8 +78,8 @@ bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
  *   up: weights, x, gains, result, (squares); rows
  *   gather: float32 rows, which of them, tiles; rows
  *   first: weights, float32 rows, which of them, the residual that they are added to (the same of it), residual, x, (gains, squares, tiles); rows
- *   logits: weights, x, gains, result, (squares, ranks: 8 bytes for each block and row); rows
- *   largest: ranks, logits, values, places; rows
+ *   logits: weights, x, gains, result, (squares, ranks: 8 bytes for each block and row, state of the exchange: gen/exchange.h); rows
+ *   largest: ranks, values, places; rows
  *   attention, last: q, k, v, seqs, positions, block tables, result; rows, width of a table's row, settled */
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_MUST_USE;
 /* Its name, at most GEN_DECODE_NAME bytes with the NUL. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/embed.h"
+#include "gen/exchange.h"
 
 BASE_EMBED(decode_many_cu);
 BASE_EMBED(decode_stream_cu);
@@ -165,7 +166,7 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
         {GEN_DECODE_UP, "", "a3, a4", "a1"},
         {GEN_DECODE_DOWN, "", "a2, a2, a3, a4, a5", "a1"},
         {GEN_DECODE_FIRST, "", "a3, a4, a5, a6, a7, a2", "a8"},
-        {GEN_DECODE_LOGITS, "", "a3, a4, a5", "a1"},
+        {GEN_DECODE_LOGITS, "", "a3, a4, a5, a6", "a1"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char *to = all[i].epilogue;
@@ -180,9 +181,9 @@ static void put_matrices(const gen_decode *d, base_buf *out) {
             (void)snprintf(to, n, "rk_many_gate<%u, %u, 0x%xu>", s->ffn, s->hidden, eps);
             break;
         case GEN_DECODE_LOGITS:
-            (void)snprintf(to, n, "rk_many_logits<%u, %u, 0x%xu, %u, %u>", s->vocab, s->hidden, eps,
-                           d->job[GEN_DECODE_LOGITS].tiles * TILE,
-                           d->job[GEN_DECODE_LOGITS].blocks);
+            (void)snprintf(to, n, "rk_many_logits<%u, %u, 0x%xu, %u, %u, %d>", s->vocab, s->hidden,
+                           eps, d->job[GEN_DECODE_LOGITS].tiles * TILE,
+                           d->job[GEN_DECODE_LOGITS].blocks, GEN_EXCHANGE_UNREAD);
             break;
         default:
             (void)snprintf(to, n, "rk_many_residual<%u, %s>", s->hidden,
@@ -222,9 +223,8 @@ rp_status gen_decode_many_text(const gen_decode *d, base_buf *out, rp_error *err
                     "(int)d0);\n}\n",
                     d->s.heads * d->s.head_dim);
     gen_decode_head(d, GEN_DECODE_LARGEST, 1, 0, out);
-    base_buf_printf(out,
-                    "    char *const arg[] = {a0, a1, a2, a3};\n    rk_many_largest<%u, %u>(arg, "
-                    "(int)d0);\n}\n",
-                    d->job[GEN_DECODE_LOGITS].blocks, d->s.vocab);
+    base_buf_printf(
+        out, "    char *const arg[] = {a0, a1, a2};\n    rk_many_largest<%u>(arg, (int)d0);\n}\n",
+        d->job[GEN_DECODE_LOGITS].blocks);
     return base_buf_status(out, err);
 }

@@ -13,8 +13,9 @@
 enum {
     GEN_EXCHANGE_NUMBER, /* counted from 1 */
     GEN_EXCHANGE_ROWS,
-    GEN_EXCHANGE_PLACE, /* of the results, among those of steps in flight */
-    GEN_EXCHANGE_DRAWS, /* rows that have parameters */
+    GEN_EXCHANGE_PLACE,  /* of the results, among those of steps in flight */
+    GEN_EXCHANGE_DRAWS,  /* rows that have parameters */
+    GEN_EXCHANGE_UNREAD, /* 1: nobody reads the logits, neither the host nor a draw */
     GEN_EXCHANGE_TOKENS,
     GEN_EXCHANGE_STATE = GEN_EXCHANGE_TOKENS,
     GEN_EXCHANGE_PATCHES,

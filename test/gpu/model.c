@@ -51,6 +51,7 @@ static void decode_steps_are_near(void **state) {
             decode_check_together(models[i], together[n], NULL, 0.5);
         decode_check_poisoned(models[i], 3);
         decode_check_poisoned(models[i], 20);
+        decode_check_unread(models[i], 64);
     }
     decode_check_together(models[1], 5, "long_prefill_token_threshold=1", 0.5);
 }

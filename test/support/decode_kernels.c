@@ -74,13 +74,15 @@ typedef struct answers {
 } answers;
 
 /* The i-th of n, whose prompts get shorter. */
-static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n) {
+static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n, bool logprobs, double temperature) {
     int32_t prompt[40];
     rp_request_options r = plain_request(TOKENS);
+    r.sampling.temperature = temperature;
+    r.sampling.seed = i;
     r.n_prompt_ids = 2 + 5 * ((n - 1 - i) % FEW);
     for (uint32_t k = 0; k < r.n_prompt_ids; k++) prompt[k] = (int32_t)((i * 37 + k * 11) % 250);
     r.prompt_ids = prompt;
-    r.logprobs = true;
+    r.logprobs = logprobs;
     return must_submit(e, &r);
 }
 
@@ -91,9 +93,10 @@ static answers answer(const char *model, uint32_t n, bool own, const char *more,
     answers a = {0};
     bool left = true;
     rp_error err = {0};
-    (void)submit(e, 2, 3); /* whose keys and values lie where those of the others come to lie */
+    (void)submit(e, 2, 3, true,
+                 0); /* whose keys and values lie where those of the others come to lie */
     must_run(e, -1);
-    for (uint32_t i = 0; i < n; i++) id[i] = submit(e, i, n);
+    for (uint32_t i = 0; i < n; i++) id[i] = submit(e, i, n, true, 0);
     while (left) {
         if (poison) CHECK_OK(engine_runner_poison(e->runner, &err), &err);
         CHECK_OK(rp_engine_step(e, &left, &err), &err);
@@ -145,4 +148,40 @@ void decode_check_together(const char *model, uint32_t n, const char *more, doub
 void decode_check_poisoned(const char *model, uint32_t n) {
     const answers a = answer(model, n, true, NULL, false), b = answer(model, n, true, NULL, true);
     assert_memory_equal(&a, &b, sizeof a);
+}
+
+/* --- logits that nobody reads ---------------------------------------------------------------- */
+
+/* Whether the last step of n requests at once left logits, of which there were none before it. */
+static bool leaves_logits(const char *model, uint32_t n, bool logprobs, double temperature,
+                          answers *a) {
+    rp_engine *e = engine_of(model, n <= FEW, true, "async_scheduling=false");
+    uint64_t id[MOST];
+    const float *row = NULL;
+    bool left = true;
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n; i++) id[i] = submit(e, i, n, logprobs, temperature);
+    while (left) {
+        CHECK_OK(engine_runner_poison(e->runner, &err), &err);
+        CHECK_OK(rp_engine_step(e, &left, &err), &err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const rp_result r = must_result(e, id[i]);
+        assert_int_equal(r.n_output_ids, TOKENS);
+        memcpy(a->ids[i], r.output_ids, sizeof a->ids[i]);
+    }
+    assert_true(engine_count(e, "decode_kernels.steps") >= TOKENS - 1);
+    CHECK_OK(engine_runner_logits(e->runner, 0, 1, &row, &err), &err);
+    const bool leaves = row[0] == row[0];
+    rp_engine_close(e);
+    return leaves;
+}
+
+void decode_check_unread(const char *model, uint32_t n) {
+    for (int drawn = 0; drawn < 2; drawn++) {
+        answers read = {0}, unread = {0};
+        assert_true(leaves_logits(model, n, true, drawn * 0.8, &read));
+        assert_int_equal(leaves_logits(model, n, false, drawn * 0.8, &unread), drawn);
+        assert_memory_equal(&read, &unread, sizeof read);
+    }
 }

@@ -15,5 +15,7 @@ void decode_check_scores(const char *model, uint32_t prompt, double most);
 void decode_check_together(const char *model, uint32_t n, const char *more, double most);
 /* The same bits where everything that a step may not read is NaN before each. */
 void decode_check_poisoned(const char *model, uint32_t n);
+/* Logits of a step of n > 8 sequences are written where the host or a draw reads them and nowhere else, and tokens are the same. */
+void decode_check_unread(const char *model, uint32_t n);
 
 #endif

@@ -52,6 +52,12 @@ static void nobody_reads_what_is_not_there(void **state) {
     decode_check_poisoned(MODEL, 9); /* rows of padding, too */
 }
 
+static void logits_are_written_for_who_reads_them(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    decode_check_unread(MODEL, 9);
+}
+
 static bool wanted(const char *setting, const char *arch) {
     rp_compilation_config *c = rp_config_new();
     rp_error err = {0};
@@ -121,6 +127,7 @@ int main(void) {
         cmocka_unit_test(many_sequences_are_near),
         cmocka_unit_test(rows_without_logits_are_passed_over),
         cmocka_unit_test(nobody_reads_what_is_not_there),
+        cmocka_unit_test(logits_are_written_for_who_reads_them),
         cmocka_unit_test(settings_say_whether),
         cmocka_unit_test(who_has_none_says_why),
         cmocka_unit_test(a_warm_start_compiles_nothing),

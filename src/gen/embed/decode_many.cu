@@ -17,12 +17,11 @@ RP_INLINE float *rk_many_scales()
 template <int K, rp_u32 EPS, int AT>
 struct rk_many_normed : rk_by_elements {
     RP_INLINE float scale(long long row) { return rk_many_scales()[row]; }
-    struct facts {
+    struct facts : rk_by_elements::facts {
         enum { PARTS = 256 / RK_MANY, PIECES = K / RK_MANY_PIECE, EACH = (PIECES + PARTS - 1) / PARTS };
         static_assert(PARTS == 4 && K % RK_MANY_PIECE == 0, "a quad a row, whole pieces");
         float part[EACH];
 
-        RP_INLINE_MEMBER void before(char *const *, const long long *) {}
         RP_INLINE_MEMBER void ask(char *const *arg, const long long *)
         {
             const int row = threadIdx.x / PARTS, first = threadIdx.x % PARTS;
@@ -103,8 +102,8 @@ RP_FN void rk_many_gather(char *const *arg, int rows)
     }
 }
 
-/* The largest logit of each row, a warp: of those that the blocks of rk_many_logits found. arg: ranks, logits, value, place. */
-template <int BLOCKS, int VOCAB>
+/* The largest logit of each row, a warp: of those that the blocks of rk_many_logits found. arg: ranks, value, place. */
+template <int BLOCKS>
 RP_FN void rk_many_largest(char *const *arg, int rows)
 {
     rk_launch_dependents();
@@ -116,9 +115,8 @@ RP_FN void rk_many_largest(char *const *arg, int rows)
         for (int i = 32; i < BLOCKS; i += 32) best = rk_top_more(best, ranks[i + threadIdx.x < BLOCKS ? i + threadIdx.x : 0]);
         best = rk_top_of_warp(best);
         if (threadIdx.x) continue;
-        const rp_i32 at = (rp_i32)(0xffffffffu - (rp_u32)best);
-        ((float *)arg[2])[row] = ((const float *)arg[1])[(long long)row * VOCAB + at];
-        ((rp_i32 *)arg[3])[row] = at;
+        ((float *)arg[1])[row] = rk_top_value((int)(best >> 32));
+        ((rp_i32 *)arg[2])[row] = (rp_i32)(0xffffffffu - (rp_u32)best);
     }
 }
 
@@ -234,10 +232,22 @@ struct rk_many_gate : rk_many_normed<K, EPS, 1> {
     }
 };
 
-/* Logits, in jobs of JOB columns, and of each row the largest that a block has; the last unit may have columns that are none. arg: result, squares, ranks (rk_top_rank) [row][BLOCKS]. */
-template <int VOCAB, int K, rp_u32 EPS, int JOB, int BLOCKS>
+/* Logits, in jobs of JOB columns, and of each row the largest that a block has; the last unit may have columns that are none. Logits are written unless word UNREAD of the
+ * exchange's state says that nobody reads them. arg: result, squares, ranks (rk_top_rank) [row][BLOCKS], state. */
+template <int VOCAB, int K, rp_u32 EPS, int JOB, int BLOCKS, int UNREAD>
 struct rk_many_logits : rk_many_normed<K, EPS, 1> {
     enum { COLUMNS = 32, MATS = 1, ASKED = 1, PAIRS = 0, TILED = 0 };
+
+    struct facts : rk_many_normed<K, EPS, 1>::facts {
+        rp_i32 none;
+
+        RP_INLINE_MEMBER void ask(char *const *arg, const long long *dim)
+        {
+            none = rk_peek((const rp_i32 *)arg[3] + UNREAD);
+            rk_many_normed<K, EPS, 1>::facts::ask(arg, dim);
+        }
+        RP_INLINE_MEMBER bool unread() const { return none; }
+    };
 
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *arg, const long long *, int unit, long long row, int column, const float *s, const float *, int below = 0)

@@ -218,6 +218,7 @@ struct rk_far {
         RP_INLINE_MEMBER void before(char *const *, const long long *) {}
         RP_INLINE_MEMBER void ask(char *const *, const long long *) {}
         RP_INLINE_MEMBER void settle() {}
+        RP_INLINE_MEMBER bool unread() const { return false; } /* nobody wants results but for what is kept of them */
     };
     /* What a block keeps of the results of all its jobs, where a warp has all of a result's sums, and leaves behind the last one. room: free by then. */
     struct kept {

@@ -405,7 +405,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
             if (at == s.block) facts.settle();
             if (T::ONE) rk_sync_workers(); /* the ring has been used */
             if (part.again()) continue;
-            r.run(arg, dim, part, asked);
+            if (!facts.unread()) r.run(arg, dim, part, asked);
             kept.take(part, job);
             continue;
         }

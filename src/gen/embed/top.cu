@@ -13,6 +13,9 @@ RP_INLINE int rk_top_key(float x)
     return x == x ? b ^ (int)((rp_u32)(b >> 31) >> 1) : 0x7fffffff;
 }
 
+/* The number with that key; of zeros +0. */
+RP_INLINE float rk_top_value(int key) { return rp_from_bits((rp_u32)(key ^ (int)((rp_u32)(key >> 31) >> 1))); }
+
 RP_INLINE long long rk_top_rank(int key, long long at)
 {
     return (long long)((rp_u64)(rp_u32)key << 32 | (rp_u64)(0xffffffffu - (rp_u32)at));
