@@ -67,10 +67,11 @@ static double taken(const gen_decode_job *j, uint32_t m, uint32_t n_sm) {
 static void fit_job(gen_decode *d, uint32_t m, uint32_t n_sm, size_t max_shared) {
     static const uint32_t forms[][2] = {{8, 4}, {SHARED_TILES, 5}, {4, 6}}; /* tiles, stages */
     const uint32_t chunks = gen_div_up(gen_decode_k(d, (gen_decode_kernel)m), CHUNK),
-                   slices = gen_div_up(chunks, gen_div_up(chunks, SLICES));
+                   slices = gen_div_up(chunks, gen_div_up(chunks, SLICES)),
+                   most = m == GEN_DECODE_LOGITS ? 1 : slices; /* the largest are of whole sums */
     gen_decode_job best = {0};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        for (uint32_t splits = 1; splits <= slices; splits++) {
+        for (uint32_t splits = 1; splits <= most; splits++) {
             gen_decode_job j = {
                 .units = gen_div_up(gen_decode_columns(d, (gen_decode_kernel)m) / mats_of(m), UNIT),
                 .tiles = forms[i][0],

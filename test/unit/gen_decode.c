@@ -72,6 +72,21 @@ static void every_shape_fits(void **state) {
         }
 }
 
+/* Blocks that share sums would leave no largest logits. */
+static void no_blocks_share_logits(void **state) {
+    static const uint32_t vocabs[] = {100, 2100, 3000, 4096, 8192};
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++)
+        for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
+            gen_decode d = decode_of(s, GEN_DECODE_MOST);
+            rp_error err = {0};
+            d.s.vocab = vocabs[i];
+            CHECK_OK(gen_decode_fit(&d, N_SM, MAX_SHARED, &err), &err);
+            assert_int_equal(d.job[GEN_DECODE_LOGITS].splits, 1);
+            check_job(&d, GEN_DECODE_LOGITS);
+        }
+}
+
 static uint32_t columns_of(const gen_decode *d, gen_decode_kernel k) {
     return d->tile[k].units * d->tile[k].tiles * 16;
 }
@@ -211,6 +226,7 @@ int main(void) {
         cmocka_unit_test(every_shape_fits),
         cmocka_unit_test(units_are_all_columns),
         cmocka_unit_test(jobs_are_all_columns),
+        cmocka_unit_test(no_blocks_share_logits),
         cmocka_unit_test(tiles_of_1b_are_the_measured_ones),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(heads_that_share_too_much_are_refused),
