@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "compile/nvrtc.h"
 #include "gen/decode.h"
+#include "gen/exchange.h"
 #include "gen/pack.h"
 #include "hal/hal.h"
 #include "support/check.h"
@@ -524,7 +525,9 @@ static void check_largest(const head *h, const float *logits, const float *value
         }
         const float *row = logits + (size_t)r * h->vocab;
         const uint32_t want = largest_of(row, h->vocab, &alike);
-        memcpy(&has, &row[want], sizeof has);
+        const float largest = row[want] + 0.0f; /* of zeros +0 */
+        memcpy(&has, &largest, sizeof has);
+        if (largest != largest) has = 0x7fffffff;
         if (places[r] != (int32_t)want || bits[r] != has)
             fail_msg("%u rows, %u columns: the largest of row %u, which is of kind %d, is %g at "
                      "%d, not %g at %u",
@@ -541,44 +544,64 @@ static void fill_ranks(int64_t *ranks, size_t n) {
     for (size_t i = 0; i < n; i++) ranks[i] = INT64_C(0x7fffffff) << 32 | 0xfffffffe;
 }
 
-/* blocks: of the second kernel. */
-static void check_head(const struct code *c, const head *h, uint32_t blocks) {
-    const size_t n = (size_t)h->rows * h->vocab, beside = 256,
+typedef struct found {
+    float values[MOST];
+    int32_t places[MOST];
+} found;
+
+/* Both kernels, the second in so many blocks. logits: [rows * vocab + BESIDE]. unread: nobody reads them. */
+enum { BESIDE = 256 };
+
+static found run_head(const struct code *c, const head *h, uint32_t blocks, bool unread,
+                      float *logits) {
+    const size_t n = (size_t)h->rows * h->vocab + BESIDE,
                  n_ranks = (size_t)c->d.job[GEN_DECODE_LOGITS].blocks * MOST;
     const long long dim[] = {h->rows};
-    float *logits = room((n + beside) * sizeof *logits), values[MOST];
     int64_t *ranks = room(n_ranks * sizeof *ranks);
-    int32_t places[MOST];
+    const int32_t state[GEN_EXCHANGE_STATE] = {[GEN_EXCHANGE_UNREAD] = unread};
     const uint32_t mark = MARK_32;
-    for (size_t i = 0; i < n + beside; i++) memcpy(&logits[i], &mark, sizeof mark);
-    for (size_t i = 0; i < MOST; i++) places[i] = MARK_32;
-    memcpy(values, places, sizeof values);
+    found f;
+    for (size_t i = 0; i < n; i++) memcpy(&logits[i], &mark, sizeof mark);
+    for (size_t i = 0; i < MOST; i++) f.places[i] = MARK_32;
+    memcpy(f.values, f.places, sizeof f.values);
     fill_ranks(ranks, n_ranks);
-    const size_t sizes[] = {h->packed_size,
-                            h->x_size,
-                            (n + beside) * sizeof *logits,
-                            sizeof h->squares,
-                            n_ranks * sizeof *ranks,
-                            sizeof values,
-                            sizeof places};
-    const void *const from[] = {h->packed, h->x, logits, h->squares, ranks, values, places};
-    void *at[7];
-    for (int i = 0; i < 7; i++) at[i] = put(from[i], sizes[i]);
-    void *const first[] = {at[0], at[1], at[0], at[2], at[3], at[4]};
-    void *const second[] = {at[4], at[2], at[5], at[6]};
-    const hal_launch list[] = {launch_of(c, GEN_DECODE_LOGITS, 0, first, 6, dim, 1),
-                               launch_of(c, GEN_DECODE_LARGEST, blocks, second, 4, dim, 1)};
+    const size_t sizes[] = {
+        h->packed_size,          h->x_size,       n * sizeof *logits, sizeof h->squares,
+        n_ranks * sizeof *ranks, sizeof f.values, sizeof f.places,    sizeof state};
+    const void *const from[] = {h->packed, h->x,     logits,   h->squares,
+                                ranks,     f.values, f.places, state};
+    void *at[8];
+    for (int i = 0; i < 8; i++) at[i] = put(from[i], sizes[i]);
+    void *const first[] = {at[0], at[1], at[0], at[2], at[3], at[4], at[7]};
+    void *const second[] = {at[4], at[5], at[6]};
+    const hal_launch list[] = {launch_of(c, GEN_DECODE_LOGITS, 0, first, 7, dim, 1),
+                               launch_of(c, GEN_DECODE_LARGEST, blocks, second, 3, dim, 1)};
     run(list, 2);
     get(logits, at[2], sizes[2]);
-    get(values, at[5], sizes[5]);
-    get(places, at[6], sizes[6]);
-    check_logits(h, logits);
-    check_largest(h, logits, values, places);
-    for (size_t i = n; i < n + beside; i++)
-        if (memcmp(&logits[i], &mark, sizeof mark) != 0) fail_msg("wrote behind the last logit");
-    for (int i = 0; i < 7; i++) drop(at[i], sizes[i]);
-    base_free(logits);
+    get(f.values, at[5], sizes[5]);
+    get(f.places, at[6], sizes[6]);
+    for (int i = 0; i < 8; i++) drop(at[i], sizes[i]);
     base_free(ranks);
+    return f;
+}
+
+static void check_unwritten(const float *logits, size_t n) {
+    const uint32_t mark = MARK_32;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&logits[i], &mark, sizeof mark) != 0) fail_msg("wrote logit %zu of none", i);
+}
+
+static void check_head(const struct code *c, const head *h, uint32_t blocks) {
+    const size_t n = (size_t)h->rows * h->vocab;
+    float *logits = room((n + BESIDE) * sizeof *logits);
+    const found read = run_head(c, h, blocks, false, logits);
+    check_logits(h, logits);
+    check_largest(h, logits, read.values, read.places);
+    check_unwritten(logits + n, BESIDE);
+    const found unread = run_head(c, h, blocks, true, logits);
+    assert_memory_equal(&read, &unread, sizeof read);
+    check_unwritten(logits, n + BESIDE);
+    base_free(logits);
 }
 
 static void the_first_largest_logit_is_found(void **state) {
