@@ -3,6 +3,7 @@
 #include "support/heard.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "reprise/graph.h"
 
 static const char softmax[] = "graph @soft(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {\n"
@@ -39,6 +40,29 @@ static void unfinished_is_refused(void **state) {
     assert_null(strstr(err.text, "still being traced"));
     rp_graph_free(g);
     assert_int_equal(rp_graph_verify(NULL, NULL), RP_INVALID);
+}
+
+/* The memory of graphs is reserved for many at once: where there is none for one more, nothing of it is left. */
+static void a_graph_without_a_place_leaves_nothing(void **state) {
+    enum { MOST = 600 };
+    rp_graph *g[MOST] = {0};
+    rp_error err = {0};
+    rp_status st = RP_OK;
+    uint32_t n = 0;
+    size_t live = 0;
+    (void)state;
+    while (st == RP_OK && n < MOST) {
+        live = base_live();
+        (void)base_sys_fail_nth(1);
+        st = rp_graph_parse(softmax, strlen(softmax), &g[n], &err);
+        (void)base_sys_fail_nth(0);
+        n += st == RP_OK;
+    }
+    assert_int_equal(st, RP_NOMEM);
+    assert_string_equal(err.text, "graph");
+    assert_null(g[n]);
+    assert_int_equal(base_live(), live);
+    for (uint32_t i = 0; i < n; i++) rp_graph_free(g[i]);
 }
 
 /* A name is one leaf of one kind, whatever comes first; later failures do not hide the first one. */
@@ -372,6 +396,7 @@ static void survives_lost_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unfinished_is_refused),
+        cmocka_unit_test(a_graph_without_a_place_leaves_nothing),
         cmocka_unit_test(a_name_is_of_one_kind),
         cmocka_unit_test(passes_make_a_new_graph),
         cmocka_unit_test(stages_are_text),

@@ -112,6 +112,7 @@ static void check_process(uint32_t compiled, uint32_t loaded) {
     assert_int_equal(c.opened, 1);
     assert_int_equal(c.compiled, compiled);
     assert_int_equal(c.loaded, loaded);
+    assert_int_equal(s.cache_hits, c.forgets ? 0 : loaded);
     assert_int_equal(s.compiles, 0); /* no host compiler ran */
     assert_int_equal(s.distinct, 3);
 }

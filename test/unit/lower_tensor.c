@@ -119,9 +119,46 @@ static void few_rows_are_gathered_by_the_product(void **state) {
     }
 }
 
+/* Whether elements behind two products have fewer steps where one of the sums is near zero: what becomes of both, and which is asked. */
+static bool asks_near(const char *behind, int *which) {
+    static const char text[] = "graph @g(%%x: bf16[T,64]) where T in [1,64] {\n"
+                               "  %%a = param @a : bf16[64,64]\n  %%b = param @b : bf16[64,64]\n"
+                               "  %%0 = matmul %%x, %%a {trans_b=true}\n"
+                               "  %%1 = matmul %%x, %%b {trans_b=true}\n%s }\n";
+    static const char near[] = "return rk_near::is(s[";
+    char graph[sizeof text + 200];
+    lower_options o = {.target = GEN_CUDA};
+    lower_piece p;
+    rp_error err = {0};
+    ir_graph *g;
+    (void)snprintf(graph, sizeof graph, text, behind);
+    CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    assert_non_null(strstr(p.source, "rk_by_elements")); /* on tensor cores */
+    const char *at = strstr(p.source, near);
+    if (at) *which = at[sizeof near - 1] - '0';
+    lower_done(&p);
+    ir_graph_free(g);
+    return at != NULL;
+}
+
+/* One sum says nothing of the other. */
+static void a_sum_near_zero_is_that_of_every_sigmoid(void **state) {
+    int which = -1;
+    (void)state;
+    assert_true(asks_near("  %2 = sigmoid %0\n  %3 = mul %2, %1\n  ret %3", &which));
+    assert_int_equal(which, 0);
+    assert_true(asks_near("  %2 = sigmoid %1\n  %3 = mul %2, %0\n  ret %3", &which));
+    assert_int_equal(which, 1);
+    assert_false(asks_near("  %2 = mul %0, %1\n  ret %2", &which));
+    assert_false(
+        asks_near("  %2 = sigmoid %0\n  %3 = sigmoid %1\n  %4 = mul %2, %3\n  ret %4", &which));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
                                        cmocka_unit_test(angles_are_gathered_by_the_product),
-                                       cmocka_unit_test(few_rows_are_gathered_by_the_product)};
+                                       cmocka_unit_test(few_rows_are_gathered_by_the_product),
+                                       cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 #include "pass/inplace.h"
 #include "pass/passes.h"
+#include "pass/pipeline.h"
 #include "reprise/op.h"
 
 static ir_graph *parsed(const char *text) {
@@ -53,6 +54,32 @@ static void one_value_given_three_times_is_three(void **state) {
     separates("graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\n  ret %x, %x\n}\n", "cc");
 }
 
+/* Whether output i of what all passes make of text is a copy. */
+static bool is_copied(const char *text, bool piece, uint32_t i) {
+    const pass_options opt = {.piece = piece};
+    rp_error err = {0};
+    ir_graph *g = parsed(text), *made = NULL;
+    CHECK_OK(pass_run_all(g, &opt, &made, &err), &err);
+    const bool copied = ir_node_at(made, ir_output_at(made, i))->op == IR_copy;
+    ir_graph_free(made);
+    ir_graph_free(g);
+    return copied;
+}
+
+/* What a piece computes is its own, even where nothing is left to compute: another piece may overwrite what it was computed of. */
+static void what_a_piece_computes_is_its_own(void **state) {
+    static const char text[] = "graph @p(%x: f32[4]) -> (f32[4], f32[4], f32[2,2]) {\n"
+                               "  %s = state @s : f32[4]\n  %a = neg %x\n  %b = neg %a\n"
+                               "  %t = neg %s\n  %u = neg %t\n  %v = reshape %u {shape=[2,2]}\n"
+                               "  ret %b, %x, %v\n}\n";
+    static const bool copied[] = {true, false, true};
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(is_copied(text, true, i), copied[i]);
+        assert_false(is_copied(text, false, i));
+    }
+}
+
 /* It may do what nobody sees. */
 static void a_custom_op_stays(void **state) {
     static const char text[] = "graph @f(%x: f32[4]) -> f32[4] {\n"
@@ -80,6 +107,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_have_memory_of_their_own),
         cmocka_unit_test(one_value_given_three_times_is_three),
+        cmocka_unit_test(what_a_piece_computes_is_its_own),
         cmocka_unit_test(a_custom_op_stays),
     };
     return cmocka_run_group_tests_name("pass_outputs", tests, NULL, NULL);

@@ -1,0 +1,68 @@
+/* Plans that run plans, without memory: whichever allocation fails, there is an error and nothing is left. */
+#include "support/plans.h"
+#include "support/thorough.h"
+
+#include "base/alloc.h"
+
+/* A chain of so many branches. */
+static ir_graph *branches(int n) {
+    char text[8192];
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    size_t at = (size_t)snprintf(text, sizeof text, "graph @g(%%x: f32[4], %%c: bool[]) {\n");
+    for (int i = 0; i < n; i++) {
+        char of[16] = "x";
+        if (i) (void)snprintf(of, sizeof of, "v%d", i - 1);
+        at +=
+            (size_t)snprintf(text + at, sizeof text - at,
+                             "  %%v%d = cond %%c, %%%s {else=graph @else(%%in0: f32[4]) -> f32[4] "
+                             "{\n    %%0 = neg %%in0 : f32[4]\n    ret %%0\n  }, then=graph "
+                             "@then(%%in0: f32[4]) -> f32[4] {\n    %%0 = exp %%in0 : f32[4]\n    "
+                             "ret %%0\n  }} : f32[4]\n",
+                             i, of);
+    }
+    (void)snprintf(text + at, sizeof text - at, "  ret %%v%d }\n", n - 1);
+    if (ir_parse(text, strlen(text), &g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
+    return g;
+}
+
+enum { MOST = 12 };
+
+/* How many allocations there are. */
+static uint64_t fail_each(int n_branches) {
+    const rp_compiler lowering = lowers_only();
+    const compile_toolchain none = {0};
+    const compile_options opt = {.backend = &lowering,
+                                 .isa = GEN_ISA_PORTABLE,
+                                 .toolchain = &none,
+                                 .threads = 1,
+                                 .passes = true};
+    ir_graph *g = branches(n_branches);
+    uint64_t failures = 0;
+    const size_t live = base_live();
+    for (bool failed = true; failed; failures += failed) {
+        plan *p = NULL;
+        rp_error err = {0};
+        (void)base_alloc_fail_nth(failures + 1);
+        const rp_status st = compile_graph(g, &opt, &p, NULL, &err);
+        failed = base_alloc_fail_nth(0);
+        if (!failed) CHECK_OK(st, &err);
+        if (st != RP_OK) assert_int_equal(st, RP_NOMEM);
+        assert_int_equal(p != NULL, st == RP_OK);
+        plan_free(p);
+        assert_int_equal(base_live(), live);
+    }
+    ir_graph_free(g);
+    return failures;
+}
+
+static void branches_without_memory(void **state) {
+    (void)state;
+    /* An arena asks for memory where a block is full, which is at another array for each. */
+    for (int n = THOROUGH() ? 1 : MOST; n <= MOST; n++) assert_true(fail_each(n) > 400);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(branches_without_memory)};
+    return cmocka_run_group_tests_name("unit/compile_memory", tests, NULL, NULL);
+}
