@@ -37,7 +37,7 @@ fi
 short=$(mktemp -d /dev/shm/reprise-test.XXXXXX 2>/dev/null) &&
     cp /bin/true "$short" 2>/dev/null && "$short/true" 2>/dev/null && [ "$(df -Pm "$short" | awk 'END { print $4 }')" -gt 2000 ] ||
     { rm -rf "$short"; short=$(mktemp -d "${TMPDIR:-/tmp}/reprise-test.XXXXXX") || exit 1; }
-trap 'rm -rf "$short" "$B/tmp/.cc"' EXIT
+trap 'rm -rf "$short" "$B/tmp/.cc" "$B/tmp/.bin"' EXIT
 # What gcc compiles for one test it need not compile for another (test/support/cc).
 if [ -x "$B/cc/cc1" ] && command -v gcc >/dev/null; then
     cc=$PWD/$B/tmp/.cc
@@ -47,6 +47,13 @@ if [ -x "$B/cc/cc1" ] && command -v gcc >/dev/null; then
         [ -x "$real" ] && ln -s "$real" "$cc/real/$name" && cp "$B/cc/cc1" "$cc/$name"
     done
     export COMPILER_PATH=$cc${COMPILER_PATH:+:$COMPILER_PATH}
+fi
+# Where python3 is a script that looks for the real one, it does so once, not in each of some hundred calls.
+if python=$(python3 -S -c 'import sys; print(sys.executable)' 2>/dev/null) && [ -x "$python" ]; then
+    mkdir -p "$B/tmp/.bin"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >"$B/tmp/.bin/python3"
+    chmod +x "$B/tmp/.bin/python3"
+    export PATH=$PWD/$B/tmp/.bin:$PATH
 fi
 outside() {
     {
