@@ -310,6 +310,10 @@ static void blocks_as_they_are(void **state) {
         "%g = gather %p, %i\n %c = concat %p, %g {axis=0}\n"
         " %d = dequant %c\n %s = slice %p {axis=0, start=0, stop=1}\n %e = dequant %s\n ret %d, "
         "%e, %p, %s }",
+        /* rows that lie across others */
+        "graph @c(%x: f32[64,T]) where T in [1,40] { %t = permute %x {axes=[1,0]}\n %p = quantize "
+        "%t "
+        "{dtype=i16b32}\n %d = dequant %p\n ret %p, %d }",
     };
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_text(list[i], false);

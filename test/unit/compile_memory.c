@@ -1,8 +1,9 @@
-/* Plans that run plans, without memory: whichever allocation fails, there is an error and nothing is left. */
+/* Compiling without memory: whichever allocation fails, there is an error and nothing is left, of plans that run plans, too. */
 #include "support/plans.h"
 #include "support/thorough.h"
 
 #include "base/alloc.h"
+#include "compile/benchmark.h"
 
 /* A chain of so many branches. */
 static ir_graph *branches(int n) {
@@ -62,7 +63,41 @@ static void branches_without_memory(void **state) {
     for (int n = THOROUGH() ? 1 : MOST; n <= MOST; n++) assert_true(fail_each(n) > 400);
 }
 
+/* A program that times kernels is whole, or an error: what finds no memory is not left out. */
+static void benchmarks_without_memory(void **state) {
+    static const char text[] = "graph @g(%x: f32[4,64], %y: f32[4,64]) {\n  %0 = mul %x, %y\n"
+                               "  %1 = sum %0 {axis=1, keep=true}\n  %2 = exp %1\n  ret %0, %2 }";
+    const lower_options o = {.isa = GEN_ISA_PORTABLE};
+    lower_piece low;
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf want, got;
+    uint64_t n = 0;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &low, &err), &err);
+    base_buf_init(&want, 0);
+    CHECK_OK(compile_benchmark_print(g, &low, GEN_ISA_PORTABLE, GEN_CC_GCC, "k.c", &want, &err),
+             &err);
+    assert_non_null(strstr(want.data, "args_0[] = {"));
+    for (bool failed = true; failed;) {
+        base_buf_init(&got, 0);
+        (void)base_alloc_fail_nth(++n);
+        const rp_status st =
+            compile_benchmark_print(g, &low, GEN_ISA_PORTABLE, GEN_CC_GCC, "k.c", &got, &err);
+        failed = base_alloc_fail_nth(0);
+        assert_int_equal(st, failed ? RP_NOMEM : RP_OK);
+        if (!failed) assert_string_equal(got.data, want.data);
+        base_buf_done(&got);
+    }
+    assert_true(n > 4);
+    base_buf_done(&want);
+    lower_done(&low);
+    ir_graph_free(g);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(branches_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(branches_without_memory),
+                                       cmocka_unit_test(benchmarks_without_memory)};
     return cmocka_run_group_tests_name("unit/compile_memory", tests, NULL, NULL);
 }

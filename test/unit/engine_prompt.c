@@ -64,6 +64,33 @@ static void a_foreign_template_stops_its_users_alone(void **state) {
     rp_engine_close(e);
 }
 
+/* Marks of the template are tokens. */
+static void marks_of_a_template_are_tokens(void **state) {
+    enum { START = 102, END = 103 };
+    const rp_message m = {"user", "the"};
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_engine *e = NULL;
+    rp_error err = {0};
+    int32_t *ids = NULL;
+    uint32_t n = 0, starts = 0, ends = 0;
+    (void)state;
+    o.model = foreign_model();
+    o.chat_template = "chatml";
+    o.config = rp_config_new();
+    for (size_t i = 0; settings[i]; i++) CHECK_OK(rp_config_set(o.config, settings[i], &err), &err);
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    CHECK_OK(rp_engine_chat_ids(e, &m, 1, &ids, &n, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        starts += ids[i] == START;
+        ends += ids[i] == END;
+    }
+    assert_int_equal(ids[0], START);
+    assert_int_equal(starts, 2); /* the answer's, too */
+    assert_int_equal(ends, 1);
+    rp_engine_text_free(ids);
+    rp_engine_close(e);
+}
+
 static void bytes_without_a_token_are_told(void **state) {
     rp_error err = {0};
     char *summary = NULL;
@@ -156,6 +183,7 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_foreign_template_stops_its_users_alone, nothing_left),
+        cmocka_unit_test_teardown(marks_of_a_template_are_tokens, nothing_left),
         cmocka_unit_test_teardown(bytes_without_a_token_are_told, nothing_left),
         cmocka_unit_test_teardown(skips_beyond_the_list_are_counted, nothing_left),
         cmocka_unit_test_teardown(tokenizing_survives_each_failure, nothing_left),

@@ -155,6 +155,15 @@ static void shape_rules_are_checked(void **state) {
     }
 }
 
+/* One operand is read and another is written, which are one memory: that is for the op to say, and it does not. */
+static void what_is_written_may_be_read(void **state) {
+    (void)state;
+    ir_graph *g = parse("graph @g(%x: f32[2,2] mutates) {\n"
+                        "  %a = custom %x, %x {name=\"test::scale\"}\n  ret %a\n}\n");
+    assert_int_equal(ir_node_writes(ir_node_at(g, ir_output_at(g, 0))), 2);
+    ir_graph_free(g);
+}
+
 static void interpreter_calls_the_cpu_function(void **state) {
     static const char body[] = "graph @g(%x: f32[2,2]) {\n  %y = state @y : f32[2,2]\n"
                                "  %a = custom %x, %y {name=\"test::scale\"}\n  ret %a\n}\n";
@@ -276,6 +285,7 @@ int main(void) {
         cmocka_unit_test_setup(registration_is_checked, registered),
         cmocka_unit_test_setup(pure_ones_merge_and_effects_do_not, registered),
         cmocka_unit_test_setup(shape_rules_are_checked, registered),
+        cmocka_unit_test_setup(what_is_written_may_be_read, registered),
         cmocka_unit_test_setup(interpreter_calls_the_cpu_function, registered),
         cmocka_unit_test_setup(results_have_types_of_their_own, registered),
         cmocka_unit_test(splitting_names_resolve),

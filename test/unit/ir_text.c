@@ -168,6 +168,22 @@ static void errors_name_the_line(void **state) {
     assert_string_equal(err.text, "line 2: a zero byte");
 }
 
+/* So many characters that any number of 64 bits has room; more are refused, zeros in front as well. */
+static void integers_have_an_end(void **state) {
+    (void)state;
+    for (int n = 1; n <= 30; n++) {
+        char text[120];
+        ir_graph *g = NULL;
+        rp_error err = {0};
+        (void)snprintf(text, sizeof text,
+                       "graph @f(%%x: f32[4,2]) {\n%%y = sum %%x {axis=%0*d}\nret}", n, 1);
+        const rp_status st = ir_parse(text, strlen(text), &g, &err);
+        assert_int_equal(st, n < 24 ? RP_OK : RP_INVALID);
+        if (st != RP_OK) assert_string_equal(err.text, "line 2: expected an integer of 64 bits");
+        ir_graph_free(g);
+    }
+}
+
 static uint64_t rng = 1;
 static uint32_t pick(uint32_t n) {
     rng = rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -315,6 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_round_trip), cmocka_unit_test(constants_round_trip),
         cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(errors_name_the_line),
+        cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(integers_have_an_end),
         cmocka_unit_test(damaged_text_is_safe),     cmocka_unit_test(limits_hold),
         cmocka_unit_test(limits_are_exact),         cmocka_unit_test(long_types_are_cut),
     };

@@ -404,6 +404,25 @@ static void bad_text_is_refused(void **state) {
     }
 }
 
+/* So many terms as there is room for, and one more. */
+static void long_rules_are_refused(void **state) {
+    (void)state;
+    for (int n = 1; n <= PASS_RULE_TERMS + 2;
+         n++) { /* ops, and what they are of, which is what they become */
+        pass_rules rules = {0};
+        char text[200] = "";
+        rp_error err = {0};
+        for (int i = 0; i < n; i++) (void)strcat(text, i ? "(neg " : "neg ");
+        (void)strcat(text, "%x");
+        for (int i = 1; i < n; i++) (void)strcat(text, ")");
+        (void)strcat(text, " -> %x");
+        const rp_status st = pass_rules_parse(text, &rules, &err);
+        assert_int_equal(st, n + 2 <= PASS_RULE_TERMS ? RP_OK : RP_INVALID);
+        if (st != RP_OK) assert_non_null(strstr(err.text, "a rule has at most 12 terms"));
+        if (st == RP_OK) pass_rules_done(&rules);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_keeps_every_bit),
@@ -412,6 +431,7 @@ int main(void) {
         cmocka_unit_test(wrong_rules_are_caught),
         cmocka_unit_test(constants_fold_where_that_is_exact),
         cmocka_unit_test(bad_text_is_refused),
+        cmocka_unit_test(long_rules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
