@@ -187,6 +187,23 @@ static void a_planted_fault_is_found(void **state) {
     }
 }
 
+/* The range of an operand is that of its values, also where all of them are below 0: here one is, with this seed. */
+static void a_range_may_be_below_zero(void **state) {
+    static const char text[] = "graph @below(%x: f32[8]) -> f32[8] {\n"
+                               "  %0 = exp %x : f32[8]\n"
+                               "  ret %0\n}\n";
+    (void)state;
+    planted = (fault){IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+    rp_graph *g = parse(text);
+    rp_bisection *b = bisect(g, "backend=planted", NULL);
+    rp_bisect_info i = info_of(b);
+    assert_true(i.differs && i.n_operands == 1);
+    if (!(i.operands[0].min <= i.operands[0].max && i.operands[0].max < 0))
+        fail_msg("%s: from %g to %g", i.reduced, i.operands[0].min, i.operands[0].max);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
 /* Memory that is left wrong, where no output shows it. */
 static void a_wrong_write_is_found(void **state) {
     static const char text[] = "graph @writes(%x: f32[8], %m: f32[16] mutates) -> f32[8] {\n"
@@ -387,6 +404,7 @@ static void runs_that_end_the_search_are_no_answer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_planted_fault_is_found),
+        cmocka_unit_test(a_range_may_be_below_zero),
         cmocka_unit_test(a_wrong_write_is_found),
         cmocka_unit_test(a_kernel_that_only_writes_is_tried),
         cmocka_unit_test(the_call_site_is_named),
