@@ -88,6 +88,7 @@ static void elementwise(void **state) {
         {"where %b, %x, %i", "where: element types of f32[T,8] and i32[T] differ; cast one"},
         {"where %b, %x, %y", "where: f32[T,8] and f32[S,8] do not broadcast; axes counted from the "
                              "last must be known to be equal, or 1"},
+        {"where %b, %w4, %w4", "where: not for q4_1[96,64]; dequant it"},
         {"cast %x {dtype=q4_0}", "cast: to q4_0 is done by quantize"},
         {"cast %w4 {dtype=f32}", "cast: not for q4_1[96,64]; dequant it"},
         {"add %x", "add: takes 2 operands, not 1"},
