@@ -8,7 +8,9 @@
 
 #define K (L->k)
 #define LANES 16
-#define LEAST 8 /* neighbours that are worth it */
+#define LEAST 8        /* neighbours that are worth it */
+#define MOST_AT_ONCE 8 /* terms of a lane that are joined by one load and store of it */
+#define MOST_COST 64   /* operations that they may take */
 
 /* Dim of the result from which on neighbours read neighbours. */
 static uint32_t first_kept(const ir_node *n) {
@@ -57,32 +59,68 @@ static void clear_lanes(lowerer *L, ir_op op, const lower_run *t) {
     kir_end(K);
 }
 
-/* Term k, of the run that begins at `from`, of result j. */
-static void join_term(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref k,
-                      kir_ref lane, kir_ref j) {
+/* Terms k, k + 16, .. of the run that begins at `from`, n_terms of them, in this order, of result j. */
+static void join_terms(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref k,
+                       int64_t n_terms, kir_ref lane, kir_ref j) {
     const ir_node *n = ir_node_at(L->g, r);
     kir_ref i = from == KIR_NONE ? k : kir_bin(K, KIR_IADD, from, k), idx[IR_MAX_RANK] = {0};
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
-    kir_ref at = lane_at(L, lane, t->width, j), v = lower_term(L, r, idx, i);
-    kir_store(K, t->lanes, at, kir_alu(K, join_of(n->op), kir_load(K, t->lanes, at), v, KIR_NONE));
+    kir_ref at = lane_at(L, lane, t->width, j), sum = KIR_NONE;
+    for (int64_t m = 0; m < n_terms; m++) {
+        kir_ref v = lower_term(L, r, idx, kir_bin(K, KIR_IADD, i, kir_const_i(K, m * LANES)));
+        if (m == 0) sum = kir_load(K, t->lanes, at);
+        sum = kir_alu(K, join_of(n->op), sum, v, KIR_NONE);
+    }
+    kir_store(K, t->lanes, at, sum);
+}
+
+/* Terms of a lane that are far apart in memory: to read several at once keeps more of it on its way, and lanes are loaded
+ * and stored less often. */
+static int64_t terms_at_once(const lowerer *L, ir_ref r, kir_ref n_terms) {
+    const int64_t most = K->ranges[n_terms].hi / LANES;
+    int64_t n = MOST_AT_ONCE;
+    while (n > 1 && (n > most || n * L->keep[r].cost > MOST_COST)) n /= 2;
+    return n;
+}
+
+/* All results of one term, or of a few of its lane, after the other. */
+static void join_rows(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
+    const kir_ref width = kir_const_i(K, t->width), lanes = kir_const_i(K, LANES);
+    const int64_t n = terms_at_once(L, r, n_terms);
+    if (n > 1) {
+        kir_ref block = kir_const_i(K, n * LANES);
+        kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, n_terms, block));
+        kir_ref lane = kir_begin(K, KIR_LOOP, lanes);
+        kir_ref k = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, block), lane);
+        join_terms(L, r, t, from, k, n, lane, kir_begin(K, KIR_LOOP, width));
+        for (int depth = 0; depth < 3; depth++) kir_end(K);
+        kir_ref rest = kir_bin(K, KIR_IMOD, n_terms, block);
+        kir_ref done = kir_bin(K, KIR_ISUB, n_terms, rest);
+        from = from == KIR_NONE ? done : kir_bin(K, KIR_IADD, from, done);
+        n_terms = rest;
+    }
+    if (K->ranges[n_terms].hi == 0) return;
+    kir_ref k = kir_begin(K, KIR_LOOP, n_terms), lane = kir_bin(K, KIR_IMOD, k, lanes);
+    join_terms(L, r, t, from, k, 1, lane, kir_begin(K, KIR_LOOP, width));
+    kir_end(K);
+    kir_end(K);
 }
 
 /* Terms [from, from + n); from is a whole number of lanes. A lane of a result for each thread of a GPU, neighbours side by
  * side; elsewhere all results of one term after the other. */
 static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
     const kir_ref width = kir_const_i(K, t->width), lanes = kir_const_i(K, LANES);
-    if (L->opt->target == GEN_CUDA) {
-        kir_ref m = kir_begin(K, KIR_LOOP, kir_const_i(K, LANES * t->width));
-        kir_ref lane = kir_bin(K, KIR_IDIV, m, width), j = kir_bin(K, KIR_IMOD, m, width);
-        kir_ref rest =
-            kir_bin(K, KIR_ISUB, kir_bin(K, KIR_IADD, n_terms, kir_const_i(K, LANES - 1)), lane);
-        kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, rest, lanes));
-        join_term(L, r, t, from, kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, lanes), lane), lane,
-                  j);
-    } else {
-        kir_ref k = kir_begin(K, KIR_LOOP, n_terms), lane = kir_bin(K, KIR_IMOD, k, lanes);
-        join_term(L, r, t, from, k, lane, kir_begin(K, KIR_LOOP, width));
+    if (L->opt->target != GEN_CUDA) {
+        join_rows(L, r, t, from, n_terms);
+        return;
     }
+    kir_ref m = kir_begin(K, KIR_LOOP, kir_const_i(K, LANES * t->width));
+    kir_ref lane = kir_bin(K, KIR_IDIV, m, width), j = kir_bin(K, KIR_IMOD, m, width);
+    kir_ref rest =
+        kir_bin(K, KIR_ISUB, kir_bin(K, KIR_IADD, n_terms, kir_const_i(K, LANES - 1)), lane);
+    kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, rest, lanes));
+    join_terms(L, r, t, from, kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, lanes), lane), 1, lane,
+               j);
     kir_end(K);
     kir_end(K);
 }
