@@ -309,6 +309,16 @@ static ir_ref storage_of(const ir_graph *g, uint32_t i) {
     return memory == IR_NONE ? o : memory;
 }
 
+static bool is_leaf(const ir_node *n) {
+    return n->op == IR_input || n->op == IR_param || n->op == IR_state;
+}
+
+/* A view of a version of a leaf's memory, which is that version where passes find that the view changes nothing. */
+static bool is_view_of_version(const ir_graph *g, ir_ref o) {
+    const ir_ref v = skip_views(g, o), memory = ir_node_at(g, v)->memory;
+    return v != o && memory != IR_NONE && is_leaf(ir_node_at(g, memory));
+}
+
 /* Memory that is nobody's is the output's from the start. */
 static bool is_separate(const ir_graph *g, uint32_t i) {
     const ir_ref o = storage_of(g, i);
@@ -316,7 +326,7 @@ static bool is_separate(const ir_graph *g, uint32_t i) {
     if (rp_dtype_is_quant(n->dtype)) return true;
     for (uint32_t k = 0; k < i; k++)
         if (storage_of(g, k) == o) return false;
-    return n->op != IR_input && n->op != IR_param && n->op != IR_state;
+    return !is_leaf(n) && !is_view_of_version(g, ir_output_at(g, i));
 }
 
 rp_status pass_separate_outputs(const ir_graph *g, ir_graph **made, rp_error *err) {

@@ -146,7 +146,8 @@ static void returns(gpu_graphs *q) {
         "graph @g(%x: f32[T,3], %m: f32[4] mutates) where T in [1,64] {\n  %w = param @w : f32[5]\n"
         "  %s = state @s : f32[4]\n  %n = neg %x\n  %z = const 0\n  %v = sub %w, %z\n"
         "  %a = update %s, %m\n  %b = update %m, %a\n  %y = reshape %x {shape=[3,T]}\n"
-        "  ret %x, %w, %n, %n, %n, %x, %v, %a, %b, %y\n}\n",
+        "  %c = reshape %a {shape=[4]}\n  %d = broadcast %b {shape=[4]}\n"
+        "  ret %x, %w, %n, %n, %n, %x, %v, %a, %b, %y, %c, %d\n}\n",
         false);
 }
 
