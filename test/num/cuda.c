@@ -1,6 +1,7 @@
 /* What GPUs are given: the grid of ops, random graphs, loops and branches, and what has a form of its own there (scans, sorting, top-k and scatters along
  * every axis, lines longer than a tile or a chunk, products of two computed operands at every stride). Compiled for sm_90 where
  * NVRTC is found; run on a GPU, or in small on the emulated one, where the bits are those of the cpu. */
+#include "random_types.h"
 #include "support/check.h"
 #include "support/control_cases.h"
 #include "support/gpu.h"
@@ -8,6 +9,7 @@
 #include "support/op_grid.h"
 #include "support/random_effects.h"
 #include "support/random_ranks.h"
+#include "support/thorough.h"
 
 /* --- graphs -------------------------------------------------------------------------- */
 
@@ -195,17 +197,27 @@ static void every_op(gpu_graphs *q) {
 }
 
 /* Of values of any rank and type over several symbols. */
-static void random_ranks(gpu_graphs *q, uint32_t n) {
+static void random_ranks(gpu_graphs *q, uint64_t first, uint32_t n) {
     rp_error err = {0};
     for (uint32_t i = 0; i < n; i++) {
         ir_graph *g = NULL;
-        CHECK_OK(random_ranks_new(5000 + i, 4 + i % 11, false, &g, &err), &err);
+        CHECK_OK(random_ranks_new(first + i, 4 + i % 11, false, &g, &err), &err);
+        gpu_graphs_add(q, g, false);
+    }
+}
+
+/* Of every op in every type that it takes. */
+static void random_types(gpu_graphs *q, uint64_t first, uint32_t n) {
+    rp_error err = {0};
+    for (uint64_t i = first; i < first + n; i++) {
+        ir_graph *g = NULL;
+        CHECK_OK(random_types_new(i, 16 + (uint32_t)(i % 40), &g, &err), &err);
         gpu_graphs_add(q, g, false);
     }
 }
 
 /* Of graphs and of those whose values take ways through memory. */
-static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
+static void random_ones(gpu_graphs *q, uint64_t first, uint32_t n, uint32_t n_effects) {
     const random_graph_options all = RANDOM_GRAPH_ALL;
     rp_error err = {0};
     for (uint32_t i = 0; i < n + n_effects; i++) {
@@ -213,12 +225,12 @@ static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
         random_graph_options opt = all;
         opt.symbolic = i % 4 != 0;
         opt.control = i % 2;
-        CHECK_OK(random_graph_new(5000 + i, &opt, &g, &err), &err);
+        CHECK_OK(random_graph_new(first + i, &opt, &g, &err), &err);
         if (i < n) {
             gpu_graphs_add(q, g, false);
             continue;
         }
-        CHECK_OK(random_effects_new(g, 5000 + i, false, &moved, &err), &err);
+        CHECK_OK(random_effects_new(g, first + i, false, &moved, &err), &err);
         gpu_graphs_add(q, moved, false);
         ir_graph_free(g);
     }
@@ -233,8 +245,9 @@ static void all_compile_for_sm_90(void **state) {
     if (!gpu_graphs_open(GPU_GRAPHS_COMPILE, &q)) SKIP_TEST("no libnvrtc on this machine");
     every_form(&q, false);
     every_op(&q);
-    random_ones(&q, 10, 10);
-    random_ranks(&q, 10);
+    random_ones(&q, 5000, 10, 10);
+    random_ranks(&q, 5000, 10);
+    random_types(&q, 5000, 10);
     gpu_graphs_check(&q);
     gpu_graphs_close(&q);
 }
@@ -244,8 +257,24 @@ static void all_equal_the_host_on_a_gpu(void **state) {
     if (!gpu_graphs_open(GPU_GRAPHS_RUN, &q)) SKIP_TEST("no GPU, or no libnvrtc, on this machine");
     every_form(&q, false);
     every_op(&q);
-    random_ones(&q, 300, 200);
-    random_ranks(&q, 400);
+    random_ones(&q, 5000, 300, 200);
+    random_ranks(&q, 5000, 400);
+    random_types(&q, 5000, 400);
+    gpu_graphs_check(&q);
+    gpu_graphs_close(&q);
+}
+
+/* NUM_SEED and NUM_COUNT choose others, as many of each kind. */
+static void random_ones_equal_the_host_on_an_emulated_gpu(void **state) {
+    const char *why_not = NULL, *seed = getenv("NUM_SEED"), *count = getenv("NUM_COUNT");
+    const uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
+    const uint32_t n = count ? (uint32_t)strtoul(count, NULL, 0) : THOROUGH() ? 20 : 6;
+    (void)state;
+    if (!gpu_emulate(&why_not)) SKIP_TEST("%s", why_not);
+    assert_true(gpu_graphs_open(GPU_GRAPHS_RUN, &q));
+    random_ones(&q, first, n, n);
+    random_ranks(&q, first, n);
+    random_types(&q, first, n);
     gpu_graphs_check(&q);
     gpu_graphs_close(&q);
 }
@@ -265,6 +294,8 @@ int main(void) {
         cmocka_unit_test(all_compile_for_sm_90),
         cmocka_unit_test(all_equal_the_host_on_a_gpu),
         cmocka_unit_test(forms_equal_the_host_on_an_emulated_gpu),
+        cmocka_unit_test(random_ones_equal_the_host_on_an_emulated_gpu),
     };
+    if (getenv("NUM_KIND")) cmocka_set_test_filter(getenv("NUM_KIND")); /* one of them alone */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

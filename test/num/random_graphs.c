@@ -1,11 +1,13 @@
-/* Law 2 on 60 seeded random graphs, on 30 of values of any rank and type, and on 40 whose values take ways through memory: what the inductor backend compiles
- * stays near the interpreter, and is the eager backend's result bit for bit, states and inputs that are written included. Every
- * tenth graph is also split at an op of its own and run piece by piece, of those with effects every second one.
+/* Law 2 on 60 seeded random graphs, on 30 of values of any rank and type, on 40 of every op in every type that it takes, and on
+ * 40 whose values take ways through memory: what the inductor backend compiles stays near the interpreter, and is the eager
+ * backend's result bit for bit, states and inputs that are written included. Every tenth graph is also split at an op of its
+ * own and run piece by piece, of those with effects every second one.
  *
- * Forty more have loops and branches, which write memory, too; with THOROUGH there are twice as many of each. Two processes share the seeds, so that a crash of generated code
- * names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of the five kinds, NUM_ISA another instruction set, NUM_JOBS
- * another number of processes. The kernels of NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units
- * of each graph). */
+ * Forty more have loops and branches, which write memory, too; with THOROUGH there are twice as many of each. Two processes
+ * share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of
+ * the six kinds, NUM_KIND a case alone, NUM_ISA another instruction set, NUM_JOBS another number of processes. The kernels of
+ * NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units of each graph). */
+#include "random_types.h"
 #include "support/batched.h"
 #include "support/both.h"
 #include "support/random_effects.h"
@@ -25,6 +27,8 @@
 /* A value beside a rounding border of i16 blocks falls to one side in float32 and to the other in float64: one
  * step of a block of values up to 64, times a weight. */
 #define BOUND_QUANT 2e-3
+/* A few roundings of 2^-9, which fall to one side in float32 and to the other in float64. */
+#define BOUND_HALF 5e-2
 
 static uint64_t number(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
@@ -38,7 +42,7 @@ static gen_isa chosen_isa(void) {
     return isa;
 }
 
-typedef enum graph_kind { PURE, EFFECTS, RANKS } graph_kind;
+typedef enum graph_kind { PURE, EFFECTS, RANKS, TYPES } graph_kind;
 
 static random_graph_options options_of(uint64_t seed, uint32_t n_steps) {
     random_graph_options opt = RANDOM_GRAPH_ALL;
@@ -50,10 +54,12 @@ static random_graph_options options_of(uint64_t seed, uint32_t n_steps) {
 }
 
 static rp_status make_case(uint64_t seed, graph_kind kind, both *b, rp_error *err) {
-    if (kind == RANKS) {
+    if (kind == RANKS || kind == TYPES) {
         ir_graph *pure = NULL;
+        const uint32_t n = 4 + (uint32_t)(seed % 11);
         b->at = "graph";
-        RP_TRY(random_ranks_new(seed, 4 + (uint32_t)(seed % 11), true, &b->g, err));
+        RP_TRY(kind == RANKS ? random_ranks_new(seed, n, true, &b->g, err)
+                             : random_types_new(seed, 10 * n, &b->g, err));
         if (seed % 3 == 0) { /* through memory */
             pure = b->g;
             b->g = NULL;
@@ -119,9 +125,14 @@ static bool splitting_name(const ir_graph *g, bool effects, char *out, size_t si
     return name != NULL;
 }
 
-static double bound_of(const ir_graph *g) {
-    for (ir_ref r = 0; r < ir_graph_count(g); r++)
-        if (ir_node_at(g, r)->op == IR_quantize) return BOUND_QUANT;
+/* kind: values of 16 bits are rounded on the way. */
+static double bound_of(const ir_graph *g, graph_kind kind) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (n->op == IR_quantize) return BOUND_QUANT;
+        if (kind == TYPES && (n->dtype == RP_DTYPE_F16 || n->dtype == RP_DTYPE_BF16))
+            return BOUND_HALF;
+    }
     return BOUND;
 }
 
@@ -169,7 +180,7 @@ static bool seed_fails(uint64_t seed, gen_isa isa, graph_kind kind) {
     } else if (bad) {
         report(seed, b.at, err.text);
     } else {
-        bad = report(seed, "compiled and interpreted", both_off(&b, bound_of(b.g)));
+        bad = report(seed, "compiled and interpreted", both_off(&b, bound_of(b.g, kind)));
         bad |= report(seed, "compiled and eager", both_differ(&b));
         if (runs_in_pieces(seed, effects)) bad |= pieces_differ(seed, &b, isa, effects);
     }
@@ -294,6 +305,11 @@ static void any_rank_and_type(void **state) {
     run_seeds(0, 30, RANKS);
 }
 
+static void every_op_and_type(void **state) {
+    (void)state;
+    run_seeds(0, 40, TYPES);
+}
+
 static void loops_and_branches_too(void **state) {
     (void)state;
     run_seeds(CONTROL, 20, PURE);
@@ -303,6 +319,8 @@ static void loops_and_branches_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiled_equals_interpreter), cmocka_unit_test(effects_are_in_order),
-        cmocka_unit_test(any_rank_and_type), cmocka_unit_test(loops_and_branches_too)};
+        cmocka_unit_test(any_rank_and_type), cmocka_unit_test(every_op_and_type),
+        cmocka_unit_test(loops_and_branches_too)};
+    if (getenv("NUM_KIND")) cmocka_set_test_filter(getenv("NUM_KIND"));
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }
