@@ -59,7 +59,7 @@ rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_er
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].open(n_threads, out, err);
     uint32_t ordinal = 0;
-    if (is_cuda(name, &ordinal)) return hal_cuda_open(ordinal, out, err);
+    if (is_cuda(name, &ordinal)) return hal_cuda_open(ordinal, n_threads, out, err);
     return rp_fail(err, RP_CONFIG, "unknown device '%s'; known are cpu, null and cuda:N", name);
 }
 

@@ -266,11 +266,12 @@ struct hal_device {
     hal_trace *trace;     /* what is called, run or noted; NULL: nobody asks */
 };
 
-/* Parameters of a device: n_threads 0 = one a granted core. */
+/* Parameters of a device: n_threads, of the host: 0 = one a granted core. */
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
 rp_status hal_null_open(hal_device **out, rp_error *err) RP_MUST_USE;
 /* RP_UNSUPPORTED, one line with what to do, where there is no driver, an old one, or no such GPU. */
-rp_status hal_cuda_open(uint32_t ordinal, hal_device **out, rp_error *err) RP_MUST_USE;
+rp_status hal_cuda_open(uint32_t ordinal, uint32_t n_threads, hal_device **out,
+                        rp_error *err) RP_MUST_USE;
 /* The same text for each way to name a device: "cuda" is "cuda:0". Static, or name. */
 const char *hal_full_name(const char *name);
 /* By name: "cpu", "null", "cuda" (the first) or "cuda:N". */

@@ -172,6 +172,19 @@ static void compiled_on_a_gpu_by_threads(void **state) {
     compiled_device_check_threads("cuda:0");
 }
 
+/* Of the host, for a GPU, too: as many as it was opened with. */
+static void a_gpu_has_the_threads_it_is_given(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    rp_error err = {0};
+    rp_device *d = device_open_ok("cuda:0", 3);
+    CHECK_OK(rp_device_get_info(d, &info, &err), &err);
+    assert_int_equal(info.threads, 3);
+    rp_compiled_free(compile_on(d, "threads=3"));
+    rp_device_close(d);
+}
+
 static void what_a_gpu_refuses(void **state) {
     (void)state;
     if (no_gpu) SKIP_TEST("%s", no_gpu);
@@ -368,6 +381,7 @@ int main(void) {
         cmocka_unit_test(compiled_on_the_cpu),
         cmocka_unit_test(compiled_on_a_gpu),
         cmocka_unit_test(compiled_on_a_gpu_by_threads),
+        cmocka_unit_test(a_gpu_has_the_threads_it_is_given),
         cmocka_unit_test(what_a_gpu_refuses),
         cmocka_unit_test(graphs_in_text_form),
         cmocka_unit_test(one_device_serves_many),

@@ -37,8 +37,9 @@ static void device_free(hal_device *base) {
 
 static void device_info(hal_device *base, hal_device_info *out) {
     const cuda_device *d = (const cuda_device *)base;
-    *out = (hal_device_info){
-        .n_threads = cpu_cores_granted(), .alignment = CUDA_ALIGN, .memory = d->gpu.memory};
+    *out = (hal_device_info){.n_threads = d->n_threads ? d->n_threads : cpu_cores_granted(),
+                             .alignment = CUDA_ALIGN,
+                             .memory = d->gpu.memory};
     (void)snprintf(out->name, sizeof out->name, "%s", d->gpu.name);
     (void)snprintf(out->arch, sizeof out->arch, "sm_%d", d->gpu.capability);
 }
@@ -280,7 +281,9 @@ static rp_status device_synchronize(hal_device *base, rp_error *err) {
 /* A stream of its own in the same context, which the driver counts. */
 static rp_status device_queue(hal_device *base, hal_device **out, rp_error *err) {
     const cuda_device *d = (const cuda_device *)base;
-    return cuda_device_open(&d->cu, d->ordinal, out, err);
+    RP_TRY(cuda_device_open(&d->cu, d->ordinal, out, err));
+    ((cuda_device *)*out)->n_threads = d->n_threads;
+    return RP_OK;
 }
 
 /* --- opening ---------------------------------------------------------------------- */
@@ -349,8 +352,10 @@ out:
     return st;
 }
 
-rp_status hal_cuda_open(uint32_t ordinal, hal_device **out, rp_error *err) {
+rp_status hal_cuda_open(uint32_t ordinal, uint32_t n_threads, hal_device **out, rp_error *err) {
     cuda_driver cu;
     RP_TRY(cuda_driver_open(&cu, err));
-    return cuda_device_open(&cu, ordinal, out, err);
+    RP_TRY(cuda_device_open(&cu, ordinal, out, err));
+    ((cuda_device *)*out)->n_threads = n_threads;
+    return RP_OK;
 }

@@ -58,6 +58,7 @@ typedef struct cuda_device {
     cuda_driver cu;
     cuda_gpu gpu;
     uint32_t ordinal;
+    uint32_t n_threads;       /* of the host; 0: one a granted core */
     void *stream;             /* the queue */
     struct cuda_device *next; /* of all queues (queues.h) */
     bool passed_over;
