@@ -27,7 +27,9 @@ rp_status compile_nvrtc_find(const char *arch, compile_nvrtc *out, rp_error *err
 
 void compile_nvrtc_done(compile_nvrtc *n) {
     rp_error ignored = {0};
-    if (n->scratch && base_path_remove(n->scratch, &ignored) != RP_OK)
+    /* Once more where that found no memory. */
+    if (n->scratch && base_path_remove(n->scratch, &ignored) != RP_OK &&
+        base_path_remove(n->scratch, &ignored) != RP_OK)
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", n->scratch, ignored.text);
     base_free(n->scratch);
     *n = (compile_nvrtc){0};

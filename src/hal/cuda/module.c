@@ -17,10 +17,12 @@ static rp_status load_bytes(const cuda_device *d, const char *path, void **out, 
     size_t size = 0;
     rp_error why = {0};
     enum { MOST = 256 << 20 };
-    if (base_file_read(path, MOST, &bytes, &size, &why) != RP_OK)
-        return rp_fail(err, RP_DEVICE, "code object %s cannot be read: %s", path, why.text);
+    rp_status st = base_file_read(path, MOST, &bytes, &size, &why);
+    if (st != RP_OK)
+        return rp_fail(err, st == RP_NOMEM ? st : RP_DEVICE, "code object %s cannot be read: %s",
+                       path, why.text);
     int mode = cuda_guard_relax(&d->cu);
-    rp_status st = cuda_code_load(&d->cu, bytes, out, &why);
+    st = cuda_code_load(&d->cu, bytes, out, &why);
     cuda_guard_restore(&d->cu, mode);
     base_free(bytes);
     if (st == RP_OK) return RP_OK;
