@@ -4,9 +4,10 @@
 #   BUILD/test/*/*    cmocka programs (a skip prints "skip: reason" first) and corpus replays
 #   test/*/run.sh     suites over the built command; lines PASS name / FAIL name: why / SKIP name: why
 #   BUILD/examples/*  each must end with 0
+#   test/NAME@cuda    the same programs where functions and graphs run on a GPU, the emulated one but for "gpu"
 #
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
-# "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one.
+# "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one, and tells of each how long it took.
 # THOROUGH=1 repeats more often what is alike; "programs" does.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too) and TMPDIR (another one, with a short name, in
@@ -82,16 +83,25 @@ export log short
 
 programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/*" 2>/dev/null | sort)
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
+# What they share is told their device by REPRISE_TEST_DEVICE (test/support/elsewhere.h). Those of the second line take long where every kernel is
+# compiled by g++ and run by fibers.
+cuda=$(echo "$B"/test/num/bools "$B"/test/unit/{api_missing,jit_{bodies,break_fails,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,rewrite_{limits,pass},trace_control})
+cuda_slow=$(echo "$B"/test/num/sums "$B"/test/unit/{jit_{break_paths,breaks,breaks_fuzz,fuzz},pass_{attention,sdpa}})
 case $what in
 programs) export THOROUGH=${THOROUGH-1} suites= ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu)
     export REPRISE_TEST_GPU=1 JOBS=1 # some look at how much of the GPU is free
+    cuda="$cuda $cuda_slow"
     programs=$(find "$B/test/gpu" "$B/test/nets" "$B"/test/num/{cuda,decode_many,graphs_gpu,random_graphs,tensor,top} \
         "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,draw,hidden,inputs,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source} \
         -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
     ;;
 esac
+[ "$what" = gpu ] || [ -z "${THOROUGH-}" ] || cuda="$cuda $cuda_slow"
+for p in $cuda; do
+    [ ! -x "$p" ] || programs=$programs$'\n'$p@cuda
+done
 if [ -n "$ONLY" ]; then
     programs=$(sed "s|^$B/||" <<<"$programs" | grep -E -e "$ONLY" | sed "/./s|^|$B/|")
     suites=$(grep -E -e "$ONLY" <<<"$suites")
@@ -104,7 +114,7 @@ fi
     for s in $suites; do echo "$(dirname "$s") $SUITE_TIMEOUT bash $s"; done
     for p in $programs; do
         # replayed corpora are arguments: test/fuzz/corpus/NAME
-        echo "${p#"$B"/} $TIMEOUT $p$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
+        echo "${p#"$B"/} $TIMEOUT $([ "$p" = "${p%@cuda}" ] || echo "env REPRISE_TEST_DEVICE=cuda") ${p%@cuda}$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
     done
 } | LC_ALL=C sort -s -t ' ' -k1,1 | awk '
     $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode)$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
@@ -123,4 +133,5 @@ if [ -f "$log/before" ]; then
 fi >"$log/run.out"
 [ -s "$log/run.out" ] || rm "$log/run.out"
 
+[ "$what" != gpu ] || awk '{ printf "%4d s  %s\n", $2, $1 }' "$log/times"
 find "$log" -name '*.out' | LC_ALL=C sort | xargs -r awk -v root="$log/" -f test/summary.awk

@@ -1,5 +1,6 @@
 /* A bool in memory is true for any byte but 0, by whatever reads it, and what is stored is 0 or 1. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include "reprise/reprise.h"
 

@@ -1,5 +1,6 @@
 /* Sums of many: what is added, not how often, decides how near they come; and they have the same bits compiled and op by op. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include <math.h>
 

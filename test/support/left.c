@@ -106,7 +106,8 @@ static void look(int status, void *unused) {
     _exit(1);
 }
 
-__attribute__((constructor)) static void begin(void) {
+/* First of all, so that its look is the last thing that happens. */
+__attribute__((constructor(150))) static void begin(void) {
     self = getpid();
     json_set_alloc_funcs(json_get, json_give);
     files_before = tree_open_files();

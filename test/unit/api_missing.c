@@ -1,6 +1,7 @@
 /* What every call needs and does not get: NULL in the place of each thing that must be given is refused as RP_INVALID, with a
  * line that names it, and nothing is left behind. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 #include "support/engines.h"
 #include "support/trees.h"
 

@@ -147,7 +147,7 @@ static void reduce_overhead_lends_its_results(void **state) {
             }
             last = out;
         }
-        assert_ptr_equal(at[5], at[4]);
+        if (!runs_elsewhere()) assert_ptr_equal(at[5], at[4]);
         rp_output_free(last);
         rp_jit_free(f);
     }
@@ -326,6 +326,7 @@ static void an_input_that_moved_is_an_error(void **state) {
     rp_jit *f = NULL;
     float x[N] = {1, 2, 3, 4}, y[N] = {5, 6, 7, 8};
     (void)state;
+    NOT_ELSEWHERE("arguments that stay lie in memory of the device");
     static const char *const settings[] = {
         "level=2 cudagraph_mode=FULL", "level=3 cudagraph_mode=PIECEWISE",
         "level=2 cudagraph_mode=FULL cudagraph_copy_inputs=true",
@@ -358,6 +359,7 @@ static void a_call_that_failed_keeps_no_places(void **state) {
                                            "level=3 cudagraph_mode=PIECEWISE threads=1"};
     static float x[1 << 12], y[1 << 12];
     (void)state;
+    NOT_ELSEWHERE("arguments that stay lie in memory of the device");
     for (int m = 0; m < 2; m++) {
         rp_error err = {0};
         rp_jit *f = NULL;

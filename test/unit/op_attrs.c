@@ -1,6 +1,7 @@
 /* Attributes of custom ops: their schema, text and canonical form, and who reads them: shape function, lowering, implementation, stored
  * plans, backends. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include <math.h>
 
@@ -264,6 +265,7 @@ static void they_are_in_the_key(void **state) {
                                  {.name = "mode", .kind = RP_OP_STRING, .s = "square"}};
     char settings[320];
     (void)state;
+    NOT_ELSEWHERE("only the function on the host reads the mode");
     (void)snprintf(settings, sizeof settings, "level=2 custom_ops=[\"all\"] cache_dir=%s",
                    tree_new("keys"));
     for (int i = 0; i < 4; i++) {

@@ -1,6 +1,7 @@
 /* Attention in blocks of rows: the forms in which users write it, those that stay whole and why, the same bits by the interpreter and
  * compiled. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* The spellings of scaled dot product attention that PyTorch code, vLLM and the patterns of Inductor have: each of them is found, which of them become blocks of
  * rows, and the bits of level 0. docs/from-torch.md has the table. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* Passes of users at their limits: names, types and what tells their keys apart; what code may replace and record, and what patterns may
  * give. rewrite_pass.c has what they do. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 
 #include "reprise/reprise.h"
 #include "rewrite/registry.h"

@@ -6,6 +6,7 @@
 
 #include "reprise/reprise.h"
 #include "support/check.h"
+#include "support/elsewhere.h"
 #include "support/trees.h"
 
 static void expect(rp_graph *g, const rp_tensor *out, uint32_t n, const char *want) {
