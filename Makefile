@@ -1,6 +1,6 @@
 # reprise: one non-recursive Makefile. `make help` lists the targets.
 #
-# CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/)
+# CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/); carry: tests share a library, so that make dist is small
 # WERROR=1  warnings are errors (make check sets it); V=1 prints whole commands
 # BLESS=1   file tests rewrite their expectations; THOROUGH=1: repeat more often what is alike (make check sets it)
 # -jN       N jobs at a time; as many as there are processors unless it is said
@@ -68,14 +68,18 @@ OPT_debug   := -Og
 # (but for templates, which are compiled into gen_*).
 TEST_release := -O1 -g0
 UNIT_release := -O0
+OPT_carry := -O2 -DNDEBUG -g0
+TEST_carry := -O1
+UNIT_carry := -O0
 LINK_release = -Wl,-S $(GOLD)
+LINK_carry = -Wl,-s $(GOLD)
 # Asked when something is linked: before the set-up there may be none.
 GOLD = $(shell command -v ld.gold >/dev/null && echo -fuse-ld=gold)
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
 CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
-          -fPIC -fvisibility=hidden -pthread
+          -fPIC -fvisibility=$(if $(filter carry,$(CONFIG)),default,hidden) -pthread
 CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc -I.
-LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib'
+LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib$(if $(filter carry,$(CONFIG)),:$$ORIGIN/../../lib)'
 LIBS := -ljansson -lpcre2-8 -lxxhash -lzstd -ldl -lm
 CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 
@@ -113,6 +117,11 @@ $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+# The same and what tests share, for those that travel together.
+$(B)/lib/libreprise-internal.so: $(B)/libreprise-internal.a $(SUPPORT:%.c=$(B)/obj/%.o)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-s -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+
 # For users: one object in which only the rp_ names are left.
 $(B)/libreprise.a: $(LIB_OBJ)
 	@$(LD) -r -o $(B)/reprise.o $^
@@ -143,7 +152,8 @@ $(GPU_BENCH): $(B)/obj/bench/gpu/step.o $(B)/obj/bench/gpu/model.o $(B)/obj/benc
 $(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/libreprise.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
-$(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
+INTERNAL := $(if $(filter carry,$(CONFIG)),$(B)/lib/libreprise-internal.so,$(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a)
+$(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LINK_$(CONFIG)) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 # A fuzz target is a program that replays its corpus, except under CONFIG=fuzz.
