@@ -104,7 +104,7 @@ $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)" "$(PACK_SRC)"
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
-	$(Q)$(CC) -c $< -o $@
+	$(Q)$(if $(filter carry,$(CONFIG)),grep -v '\.hidden' $< | $(CC) -x assembler-with-cpp -c -,$(CC) -c $<) -o $@
 
 # What the command alone carries.
 $(B)/gen/page.S: FORCE | $(NEEDS_SETUP)
@@ -120,7 +120,7 @@ $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/
 # The same and what tests share, for those that travel together.
 $(B)/lib/libreprise-internal.so: $(B)/libreprise-internal.a $(SUPPORT:%.c=$(B)/obj/%.o)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-s -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) -Wl,-s -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 
 # For users: one object in which only the rp_ names are left.
 $(B)/libreprise.a: $(LIB_OBJ)
