@@ -273,6 +273,9 @@ rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, 
         if (table[a.key].type == IR_ATTR_TYPE_FLOAT && a.u.f != a.u.f) a.u.f = (double)NAN;
         insert(out, n_out, a);
     }
+    /* What scalars become, at every call of a function that is recorded: nothing of it has a default. */
+    if (n->op == IR_const && *n_out == 2)
+        return round_const(find(out, 2, IR_ATTR_DTYPE), find(out, 2, IR_ATTR_VALUE), err);
     RP_TRY(add_defaults(g, n, out, n_out, room, err));
     return check_complete(n, out, *n_out, err);
 }
