@@ -12,11 +12,11 @@ make fuzz            libFuzzer over each test/fuzz/*.c                     (FUZZ
 make cover           line coverage per room
 make mutants         plants the bugs of test/mutants/ in a copy, one after the other; each must be caught  (ONLY=pattern)
 make fmt lint        formats; format check, clang-tidy and our own checks
-make dist            build/dist/: the command, its libraries and tests, for another machine
+make dist            build/dist/: the command, its libraries and tests, for another machine; CONFIG=carry: small
 make install         command, libraries, headers, pkg-config, CMake, manual pages, docs, examples   (PREFIX=/usr/local DESTDIR=)
 make uninstall       removes that                                           (PREFIX, DESTDIR as then)
 make compile_commands  compile_commands.json for editors
 make clean
 
-CONFIG=release|debug|asan|tsan|cover|fuzz   ROOMS="base ir"   ONLY=pattern   BLESS=1   THOROUGH=1   WERROR=1
+CONFIG=release|debug|asan|tsan|cover|fuzz|carry   ROOMS="base ir"   ONLY=pattern   BLESS=1   THOROUGH=1   WERROR=1
 TEXT

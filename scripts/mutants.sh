@@ -5,7 +5,7 @@
 #
 # A patch is a unified diff below lines of "# ", of which the first names what must fail:
 #
-#   # test: unit/cache_store cut_objects_are_missed      a program or a suite under test/, and a case of it
+#   # test: unit/cache_store cut_objects_are_missed      a program or a suite under test/, and a case of it; @cuda: run on the emulated GPU
 #
 # Without a case any failure counts. PATTERN (grep -E) selects by name; MAKE and CC are those of the caller.
 set -u
@@ -20,7 +20,7 @@ caught=0 survived=0 broken=0
 wanted() {
     read -r _ _ test case < <(head -n 1 "$1")
     case=${case-} goal=
-    if [ -f "test/$test.c" ]; then goal=build/test/$test; fi
+    if [ -f "test/${test%@cuda}.c" ]; then goal=build/test/${test%@cuda}; fi
     if [ -f "test/$test/run.sh" ]; then goal=all; fi
 }
 build() { "${MAKE:-make}" -C "$tree" --no-print-directory CONFIG=release "CC=${CC:-gcc}" -j"${JOBS:-2}" "$@"; }
