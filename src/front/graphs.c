@@ -131,11 +131,26 @@ static rp_status check_captured(const rp_jit *f, front_graphs *r, const rp_outpu
     return RP_OK;
 }
 
+/* The manager was given arguments that stay as states, which the caller knows nothing of. */
+static rp_status tell_unreached(const rp_jit *f, const front_graphs *r, const front_io *io,
+                                const rp_error *why, rp_status st, rp_error *err) {
+    for (uint32_t i = 0; st == RP_INVALID && r->stays && i < r->n_in; i++)
+        if (io->in[i].data && !is_state(io->args, io->in[i].data) &&
+            !device_reaches(f->device, io->in[i].data))
+            return rp_fail(err, st,
+                           "input %u of %s lies in memory of the host, and its graph reads inputs "
+                           "where they lie: give memory from rp_device_alloc or set "
+                           "cudagraph_copy_inputs",
+                           i, r->name);
+    return st == RP_OK ? st : rp_fail(err, st, "%s", why->text);
+}
+
 /* By lock; *out has been written when it returns. */
 static rp_status replay(rp_jit *f, front_graphs *r, const front_io *io, rp_output **out,
                         rp_error *err) {
     const rp_buffer *in = io->in;
     rp_status st = RP_OK;
+    rp_error why; /* cleared alone: this is the way of every replay */
     rp_value few[FEW], *item = r->n_in <= FEW ? few : base_alloc_array(r->n_in, sizeof *item);
     rp_output *o = NULL;
     if (!item) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
@@ -143,7 +158,9 @@ static rp_status replay(rp_jit *f, front_graphs *r, const front_io *io, rp_outpu
         item[i] = r->state[i] || r->stays ? rp_value_state(in[i]) : rp_value_tensor(in[i]);
     rp_value args = rp_value_tuple(item, r->n_in);
     RP_TRY_OUT(front_places_check(r->stays, r->name, in, io->own, err));
-    RP_TRY_OUT(autograph_run_around(r->function, &args, io->around, &o, err));
+    base_error_clear(&why);
+    st = autograph_run_around(r->function, &args, io->around, &o, &why);
+    RP_TRY_OUT(tell_unreached(f, r, io, &why, st, err));
     RP_TRY_OUT(check_captured(f, r, o, err));
     RP_TRY_OUT(autograph_wait(f->capture.manager, err));
     *out = o;

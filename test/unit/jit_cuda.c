@@ -104,6 +104,29 @@ static void the_bits_of_the_cpu(void **state) {
     same_bits(product, "backend=cudagraphs");
 }
 
+/* Graphs that read inputs where they lie say so of one that the GPU does not reach, which the caller never called a state. */
+static void inputs_that_stay_are_the_devices(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    rp_device *d = open_gpu();
+    rp_value v[] = {f32_of(x, 2, 2, 8), f32_of(w, 2, 8, 4)}, args = rp_value_tuple(v, 2);
+    for (int copied = 0; copied < 2; copied++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_jit_options how = jit_options(product);
+        how.device = d;
+        rp_jit *f = jit_by(how, copied ? "level=2 cudagraph_mode=FULL cudagraph_copy_inputs=true"
+                                       : "level=2 cudagraph_mode=FULL");
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), copied ? RP_OK : RP_INVALID);
+        if (!copied && (strncmp(err.text, "input 0 of forward ", 19) != 0 ||
+                        !strstr(err.text, " lies in memory of the host, and its graph reads")))
+            fail_msg("%s", err.text);
+        rp_output_free(o);
+        rp_jit_free(f);
+    }
+    rp_device_close(d);
+}
+
 static void graph_breaks(void **state) {
     (void)state;
     if (no_gpu) SKIP_TEST("%s", no_gpu);
@@ -194,6 +217,7 @@ static void a_refused_call_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_of_the_cpu),
+        cmocka_unit_test(inputs_that_stay_are_the_devices),
         cmocka_unit_test(graph_breaks),
         cmocka_unit_test(states_and_views),
         cmocka_unit_test(a_refused_call_leaves_nothing),
