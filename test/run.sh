@@ -4,7 +4,7 @@
 #   BUILD/test/*/*    cmocka programs (a skip prints "skip: reason" first) and corpus replays
 #   test/*/run.sh     suites over the built command; lines PASS name / FAIL name: why / SKIP name: why
 #   BUILD/examples/*  each must end with 0
-#   test/NAME@cuda    the same programs where functions and graphs run on a GPU, the emulated one but for "gpu"
+#   test/NAME@cuda    the same programs where functions and graphs run on a GPU, the emulated one but for "gpu" (not for "programs")
 #
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one, and tells of each how long it took.
@@ -83,12 +83,12 @@ export log short
 
 programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/*" 2>/dev/null | sort)
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
-# What they share is told their device by REPRISE_TEST_DEVICE (test/support/elsewhere.h). Those of the second line take long where every kernel is
-# compiled by g++ and run by fibers.
+# What they share is told their device by REPRISE_TEST_DEVICE (test/support/elsewhere.h). Those of the second line take
+# minutes where every kernel is compiled by g++ and run by fibers, and are for a real GPU.
 cuda=$(echo "$B"/test/num/bools "$B"/test/unit/{api_missing,jit_{bodies,break_fails,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,rewrite_{limits,pass},trace_control})
 cuda_slow=$(echo "$B"/test/num/sums "$B"/test/unit/{jit_{break_paths,breaks,breaks_fuzz,fuzz},pass_{attention,sdpa}})
 case $what in
-programs) export THOROUGH=${THOROUGH-1} suites= ;;
+programs) export THOROUGH=${THOROUGH-1} suites='' cuda='' ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu)
     export REPRISE_TEST_GPU=1 JOBS=${GPU_JOBS:-1} # some look at how much of the GPU is free, those of ONLY=@cuda do not
@@ -98,7 +98,6 @@ gpu)
         -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
     ;;
 esac
-[ "$what" = gpu ] || [ -z "${THOROUGH-}" ] || cuda="$cuda $cuda_slow"
 for p in $cuda; do
     [ ! -x "$p" ] || programs=$programs$'\n'$p@cuda
 done
