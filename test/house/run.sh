@@ -176,6 +176,7 @@ for p in test/mutants/*.patch; do
     command -v patch >/dev/null || break
     patch -p1 -F3 -s -f --dry-run -r - <"$p" >/dev/null 2>&1 || lost+=" ${p##*/}"
     read -r _ _ t _ <"$p"
+    t=${t%@cuda} # the same program on a GPU
     [ -f "test/$t.c" ] || [ -f "test/$t/run.sh" ] || lost+=" ${p##*/} (no test/$t)"
 done
 if ! command -v patch >/dev/null; then echo "SKIP mutants apply: no patch(1) here"
