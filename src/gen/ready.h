@@ -7,7 +7,7 @@
 
 #include "gen/gen.h"
 
-/* X(name, arguments). Sizes in innermost loops are multiples of 16; by64: of 64. Rows that are not long have 4096 elements at most,
+/* X(name, arguments). Sizes in innermost loops are multiples of 16; by64: of 64. Columns that are summed are of multiples of 2048 rows; by128: of 128. Rows that are not long have 4096 elements at most,
  * of longer ones a sum has chunks. */
 #define GEN_READY_LIST(X)       \
     X(softmax, 2)               \
@@ -19,6 +19,7 @@
     X(layer_norm_long, 4)       \
     X(mean_var, 3)              \
     X(column_sum, 2)            \
+    X(column_sum_by128, 2)      \
     X(mean, 2)                  \
     X(cross_entropy_targets, 2) \
     X(cross_entropy_places, 2)  \

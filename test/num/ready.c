@@ -149,6 +149,7 @@ static const struct made {
     {ROWS, "layer_norm_long", "red_", layer_norm, 64, 8192},
     {ROWS, "mean_var", "red_", row_mean, 64, 1024},
     {ELEMENTS, "column_sum", "red_", column_sum, 2048, 1024},
+    {ELEMENTS, "column_sum_by128", "red_", column_sum, 1024, 1024}, /* no multiple of 2048 */
     {ELEMENTS, "mean", "red_", mean, 1, 512},
     {ELEMENTS, "cross_entropy_targets", "poi_fused_min_max", cross_entropy, 512, 32000},
     {ELEMENTS, "cross_entropy_places", "poi_fused_mul_add", cross_entropy, 512, 32000},
