@@ -59,13 +59,19 @@ static void clear_lanes(lowerer *L, ir_op op, const lower_run *t) {
     kir_end(K);
 }
 
-/* Terms k, k + 16, .. of the run that begins at `from`, n_terms of them, in this order, of result j. */
-static void join_terms(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref k,
-                       int64_t n_terms, kir_ref lane, kir_ref j) {
+/* A term of the run that begins at `from` (or KIR_NONE: 0), and the lane that it is of. */
+typedef struct place {
+    kir_ref from, k, lane;
+} place;
+
+/* Term p.k and those behind it that are of its lane, n_terms in all and in this order, of result j. */
+static void join_terms(lowerer *L, ir_ref r, const lower_run *t, place p, int64_t n_terms,
+                       kir_ref j) {
     const ir_node *n = ir_node_at(L->g, r);
-    kir_ref i = from == KIR_NONE ? k : kir_bin(K, KIR_IADD, from, k), idx[IR_MAX_RANK] = {0};
+    kir_ref i = p.from == KIR_NONE ? p.k : kir_bin(K, KIR_IADD, p.from, p.k);
+    kir_ref idx[IR_MAX_RANK] = {0};
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
-    kir_ref at = lane_at(L, lane, t->width, j), sum = KIR_NONE;
+    kir_ref at = lane_at(L, p.lane, t->width, j), sum = KIR_NONE;
     for (int64_t m = 0; m < n_terms; m++) {
         kir_ref v = lower_term(L, r, idx, kir_bin(K, KIR_IADD, i, kir_const_i(K, m * LANES)));
         if (m == 0) sum = kir_load(K, t->lanes, at);
@@ -92,7 +98,7 @@ static void join_rows(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, ki
         kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, n_terms, block));
         kir_ref lane = kir_begin(K, KIR_LOOP, lanes);
         kir_ref k = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, block), lane);
-        join_terms(L, r, t, from, k, n, lane, kir_begin(K, KIR_LOOP, width));
+        join_terms(L, r, t, (place){from, k, lane}, n, kir_begin(K, KIR_LOOP, width));
         for (int depth = 0; depth < 3; depth++) kir_end(K);
         kir_ref rest = kir_bin(K, KIR_IMOD, n_terms, block);
         kir_ref done = kir_bin(K, KIR_ISUB, n_terms, rest);
@@ -101,7 +107,7 @@ static void join_rows(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, ki
     }
     if (K->ranges[n_terms].hi == 0) return;
     kir_ref k = kir_begin(K, KIR_LOOP, n_terms), lane = kir_bin(K, KIR_IMOD, k, lanes);
-    join_terms(L, r, t, from, k, 1, lane, kir_begin(K, KIR_LOOP, width));
+    join_terms(L, r, t, (place){from, k, lane}, 1, kir_begin(K, KIR_LOOP, width));
     kir_end(K);
     kir_end(K);
 }
@@ -119,8 +125,8 @@ static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, k
     kir_ref rest =
         kir_bin(K, KIR_ISUB, kir_bin(K, KIR_IADD, n_terms, kir_const_i(K, LANES - 1)), lane);
     kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, rest, lanes));
-    join_terms(L, r, t, from, kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, lanes), lane), 1, lane,
-               j);
+    kir_ref k = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, lanes), lane);
+    join_terms(L, r, t, (place){from, k, lane}, 1, j);
     kir_end(K);
     kir_end(K);
 }
