@@ -1,7 +1,6 @@
 /* What GPUs are given: the grid of ops, random graphs, loops and branches, and what has a form of its own there (scans, sorting, top-k and scatters along
  * every axis, lines longer than a tile or a chunk, products of two computed operands at every stride). Compiled for sm_90 where
  * NVRTC is found; run on a GPU, or in small on the emulated one, where the bits are those of the cpu. */
-#include "random_types.h"
 #include "support/check.h"
 #include "support/control_cases.h"
 #include "support/gpu.h"
@@ -9,6 +8,7 @@
 #include "support/op_grid.h"
 #include "support/random_effects.h"
 #include "support/random_ranks.h"
+#include "support/random_types.h"
 #include "support/thorough.h"
 
 /* --- graphs -------------------------------------------------------------------------- */

@@ -7,11 +7,11 @@
  * share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of
  * the six kinds, NUM_KIND a case alone, NUM_ISA another instruction set, NUM_JOBS another number of processes. The kernels of
  * NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units of each graph). */
-#include "random_types.h"
 #include "support/batched.h"
 #include "support/both.h"
 #include "support/random_effects.h"
 #include "support/random_ranks.h"
+#include "support/random_types.h"
 #include "support/thorough.h"
 
 #include <sys/mman.h>

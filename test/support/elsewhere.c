@@ -127,6 +127,15 @@ static void *kept(void **block, uint32_t *n, uint32_t most, size_t bytes) {
     return p;
 }
 
+/* The items of a list, to be changed; NULL: no room. */
+static rp_value *own_items(rp_value *v, void **block, uint32_t *n, uint32_t most) {
+    rp_value *item = kept(block, n, most, v->n * sizeof *item);
+    if (!item) return NULL;
+    memcpy(item, v->item, v->n * sizeof *item);
+    v->item = item;
+    return item;
+}
+
 /* --- calls ----------------------------------------------------------------------------- */
 
 /* v with states in memory of the device. */
@@ -140,10 +149,8 @@ static rp_status place(running *r, rp_value *v, rp_error *err) {
         return move(t->there, t->host, t->bytes, err);
     }
     if (v->kind < RP_VALUE_LIST || !v->item || v->n > 65536) return RP_OK;
-    rp_value *item = kept(r->block, &r->n, 256, v->n * sizeof *item);
+    rp_value *item = own_items(v, r->block, &r->n, 256);
     if (!item) return RP_NOMEM;
-    memcpy(item, v->item, v->n * sizeof *item);
-    v->item = item;
     for (uint32_t i = 0; i < v->n; i++) {
         rp_status st = place(r, &item[i], err);
         if (st != RP_OK) return st;
@@ -282,10 +289,8 @@ static rp_status fetch(copy *c, rp_value *v, rp_error *err) {
         return st;
     }
     if (v->kind < RP_VALUE_LIST) return RP_OK;
-    rp_value *item = kept(c->block, &c->n, 64, v->n * sizeof *item);
+    rp_value *item = own_items(v, c->block, &c->n, 64);
     if (!item) return RP_NOMEM;
-    memcpy(item, v->item, v->n * sizeof *item);
-    v->item = item;
     for (uint32_t i = 0; i < v->n; i++) {
         rp_status st = fetch(c, &item[i], err);
         if (st != RP_OK) return st;

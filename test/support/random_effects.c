@@ -42,11 +42,7 @@ static ir_ref update(gen *q, ir_ref to, ir_ref x, const ir_dim *offsets) {
 
 /* First version of new memory like x. */
 static ir_ref new_leaf(gen *q, ir_leaf kind, rp_dtype t, ir_shape s) {
-    char name[16];
-    ir_ref r = 0;
-    (void)snprintf(name, sizeof name, "m%u", q->n_leaves++);
-    if (q->m.st == RP_OK) q->m.st = ir_add_leaf(q->m.g, kind, name, t, s, &r, q->m.err);
-    return r;
+    return random_leaf(&q->m, kind, 'm', q->n_leaves++, t, s);
 }
 
 static ir_ref new_state(gen *q, rp_dtype t, ir_shape s, bool input) {

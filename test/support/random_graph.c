@@ -39,13 +39,9 @@ static ir_dim size(gen *q, int64_t v) {
 }
 
 static ir_ref leaf(gen *q, ir_leaf kind, rp_dtype t, const ir_dim *dim, uint32_t rank) {
-    char name[32];
     ir_shape s = {.rank = rank};
-    ir_ref r = 0;
     for (uint32_t i = 0; i < rank; i++) s.dim[i] = dim[i];
-    (void)snprintf(name, sizeof name, "%c%u", kind == IR_LEAF_PARAM ? 'w' : 'x', q->n_param++);
-    if (q->m.st == RP_OK) q->m.st = ir_add_leaf(q->m.g, kind, name, t, s, &r, q->m.err);
-    return r;
+    return random_leaf(&q->m, kind, kind == IR_LEAF_PARAM ? 'w' : 'x', q->n_param++, t, s);
 }
 
 static void put(gen *q, ir_ref r, double mag, bool exact) {

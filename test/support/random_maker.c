@@ -1,6 +1,7 @@
 #include "support/random_maker.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 uint64_t random_draw(random_maker *m) {
     uint64_t z = m->rng += UINT64_C(0x9e3779b97f4a7c15);
@@ -17,6 +18,15 @@ ir_ref random_add(random_maker *m, ir_op op, const ir_ref *in, uint32_t n, const
                   uint32_t n_a) {
     ir_ref r = 0;
     if (m->st == RP_OK) m->st = ir_add(m->g, op, in, n, a, n_a, &r, m->err);
+    return r;
+}
+
+ir_ref random_leaf(random_maker *m, ir_leaf kind, char letter, uint32_t at, rp_dtype t,
+                   ir_shape s) {
+    char name[16];
+    ir_ref r = 0;
+    (void)snprintf(name, sizeof name, "%c%u", letter, at);
+    if (m->st == RP_OK) m->st = ir_add_leaf(m->g, kind, name, t, s, &r, m->err);
     return r;
 }
 

@@ -17,6 +17,8 @@ uint32_t random_pick(random_maker *m, uint32_t n); /* 0 .. n - 1 */
 
 ir_ref random_add(random_maker *m, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a,
                   uint32_t n_a);
+/* A leaf that is named by a letter and a number. */
+ir_ref random_leaf(random_maker *m, ir_leaf kind, char letter, uint32_t at, rp_dtype t, ir_shape s);
 ir_ref random_op1(random_maker *m, ir_op op, ir_ref a);
 ir_ref random_op2(random_maker *m, ir_op op, ir_ref a, ir_ref b);
 ir_ref random_const(random_maker *m, rp_dtype t, double v);

@@ -45,13 +45,8 @@ static int64_t elements(const gen *q, const ir_shape *s) {
 }
 
 static ir_ref leaf(gen *q, rp_dtype t, ir_shape s) {
-    char name[16];
-    ir_ref r = 0;
-    (void)snprintf(name, sizeof name, "x%u", q->n_leaves++);
-    if (q->m.st == RP_OK)
-        q->m.st = ir_add_leaf(q->m.g, q->n_leaves % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM, name, t, s,
-                              &r, q->m.err);
-    return r;
+    const ir_leaf kind = (q->n_leaves + 1) % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM;
+    return random_leaf(&q->m, kind, 'x', q->n_leaves++, t, s);
 }
 
 /* A count of elements takes few operations: those of a plan have 15 (ir_dim_code). */

@@ -1,5 +1,6 @@
 /* Keys: what changes them, their JSON, and why a plan was not found. */
 #include "support/check.h"
+#include "support/stored_plan.h"
 #include "support/trees.h"
 
 #include <jansson.h>
@@ -122,15 +123,6 @@ static void json_has_utf8_alone(void **state) {
         base_free(text);
         cache_key_free(k);
     }
-}
-
-static void store_plan(cache_store *s, cache_key *k) {
-    rp_error err = {0};
-    char *json = NULL;
-    CHECK_OK(cache_key_json(k, &json, &err), &err);
-    CHECK_OK(cache_put_text(s, cache_key_hash(k), "key_factors.json", json, &err), &err);
-    base_free(json);
-    cache_key_free(k);
 }
 
 static void why_names_what_differs(void **state) {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/recompile.h"
+#include "support/stored_plan.h"
 #include "support/trees.h"
 
 static cache_key *key_of(const char *rows) {
@@ -12,16 +13,6 @@ static cache_key *key_of(const char *rows) {
     CHECK_OK(cache_key_add(k, "model", "m", &err), &err);
     CHECK_OK(cache_key_add(k, "rows", rows, &err), &err);
     return k;
-}
-
-static void store_plan(cache_store *s, const char *rows) {
-    cache_key *k = key_of(rows);
-    rp_error err = {0};
-    char *json = NULL;
-    CHECK_OK(cache_key_json(k, &json, &err), &err);
-    CHECK_OK(cache_put_text(s, cache_key_hash(k), "key_factors.json", json, &err), &err);
-    base_free(json);
-    cache_key_free(k);
 }
 
 /* Told with lines of so many plans, or with none: the first says that code is compiled, the others are farther. */
@@ -50,7 +41,7 @@ static void half_a_comparison_is_not_told(void **state) {
     CHECK_OK(cache_store_open(tree_new("plans"), &o.store, &err), &err);
     for (int i = 0; i < PLANS; i++) {
         rows[0] = (char)('a' + i);
-        store_plan(o.store, rows);
+        store_plan(o.store, key_of(rows));
     }
     CHECK_OK(model_source_open_synthetic("synthetic:tiny", &source, &err), &err);
     o.source = source;

@@ -1,17 +1,10 @@
-/* Random graphs of every op of the table in every type that it takes, over several symbols, one of which may be 0: what the
- * generators of test/support leave out. An op is tried with what comes; where its shape rule refuses, another one is. So
- * what a later version takes is drawn, too.
- *
- * Ops that jump (comparisons, casts, floor) see only values that are the same in every implementation ("exact"), among them NaN,
- * infinities and -0 now and then; values stay below about 100. */
-#ifndef NUM_RANDOM_TYPES_H
-#define NUM_RANDOM_TYPES_H
+/* See random_types.h. */
+#include "support/random_types.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/graph.h"
 #include "support/random_maker.h"
 
 enum { TYPES_SYMBOLS = 3, TYPES_ELEMENTS = 3000, TYPES_OUTPUTS = 8, TYPES_OWN = 3 };
@@ -31,31 +24,31 @@ static const rp_dtype types_all[] = {
     RP_DTYPE_I16, RP_DTYPE_I8,  RP_DTYPE_U8,  RP_DTYPE_BOOL, RP_DTYPE_F8E5M2, RP_DTYPE_F8E4M3FN};
 enum { TYPES_COUNT = sizeof types_all / sizeof *types_all };
 
-static inline uint32_t types_pick(types_gen *q, uint32_t n) {
+static uint32_t types_pick(types_gen *q, uint32_t n) {
     return random_pick(&q->m, n);
 }
 
-static inline const ir_node *types_node(const types_gen *q, ir_ref r) {
+static const ir_node *types_node(const types_gen *q, ir_ref r) {
     return ir_node_at(q->m.g, r);
 }
 
-static inline ir_dims *types_dims(const types_gen *q) {
+static ir_dims *types_dims(const types_gen *q) {
     return ir_graph_dims(q->m.g);
 }
 
-static inline int64_t types_least(const types_gen *q, ir_dim d, bool most) {
+static int64_t types_least(const types_gen *q, ir_dim d, bool most) {
     int64_t lo, hi;
     ir_dim_bounds(types_dims(q), d, &lo, &hi);
     return most ? hi : lo;
 }
 
-static inline bool types_is_int(rp_dtype t) {
+static bool types_is_int(rp_dtype t) {
     return t == RP_DTYPE_I32 || t == RP_DTYPE_I64;
 }
 
 /* --- the pool ------------------------------------------------------------------------------ */
 
-static inline bool types_fits(const types_gen *q, const ir_shape *s) {
+static bool types_fits(const types_gen *q, const ir_shape *s) {
     int64_t n = 1;
     uint32_t terms = 0, value = 0;
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -68,7 +61,7 @@ static inline bool types_fits(const types_gen *q, const ir_shape *s) {
 }
 
 /* Keeps r, made small again where it has grown. */
-static inline void types_put(types_gen *q, ir_ref r, double most, bool exact) {
+static void types_put(types_gen *q, ir_ref r, double most, bool exact) {
     if (q->m.st != RP_OK) return;
     const ir_node *n = types_node(q, r);
     const rp_dtype t = n->dtype;
@@ -85,8 +78,8 @@ static inline void types_put(types_gen *q, ir_ref r, double most, bool exact) {
 }
 
 /* Adds a node where its rule takes it; the first failure of another kind stays. */
-static inline bool types_try(types_gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a,
-                             uint32_t n_a, ir_ref *out) {
+static bool types_try(types_gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a,
+                      uint32_t n_a, ir_ref *out) {
     rp_error why = {0};
     if (q->m.st != RP_OK) return false;
     rp_status st = ir_add(q->m.g, op, in, n, a, n_a, out, &why);
@@ -94,21 +87,16 @@ static inline bool types_try(types_gen *q, ir_op op, const ir_ref *in, uint32_t 
     return st == RP_OK;
 }
 
-static inline ir_ref types_leaf(types_gen *q, rp_dtype t, ir_shape s) {
-    char name[16];
-    ir_ref r = 0;
-    (void)snprintf(name, sizeof name, "t%u", q->n_leaves++);
-    if (q->m.st == RP_OK)
-        q->m.st = ir_add_leaf(q->m.g, q->n_leaves % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM, name, t, s,
-                              &r, q->m.err);
-    return r;
+static ir_ref types_leaf(types_gen *q, rp_dtype t, ir_shape s) {
+    const ir_leaf kind = (q->n_leaves + 1) % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM;
+    return random_leaf(&q->m, kind, 't', q->n_leaves++, t, s);
 }
 
-static inline double types_most_of(rp_dtype t) {
+static double types_most_of(rp_dtype t) {
     return ir_dtype_is_real(t) || t == RP_DTYPE_BOOL ? 1 : 64;
 }
 
-static inline ir_dim types_size(types_gen *q) {
+static ir_dim types_size(types_gen *q) {
     switch (types_pick(q, 8)) {
     case 0: return q->symbol[types_pick(q, TYPES_SYMBOLS)];
     case 1: return ir_dim_add(types_dims(q), q->symbol[0], ir_dim_const(types_dims(q), 1));
@@ -117,19 +105,19 @@ static inline ir_dim types_size(types_gen *q) {
     }
 }
 
-static inline rp_dtype types_type(types_gen *q) {
+static rp_dtype types_type(types_gen *q) {
     return types_pick(q, 3) ? q->type[types_pick(q, TYPES_OWN)]
                             : types_all[types_pick(q, TYPES_COUNT)];
 }
 
-static inline ir_shape types_shape(types_gen *q) {
+static ir_shape types_shape(types_gen *q) {
     ir_shape s = {.rank = types_pick(q, IR_MAX_RANK + 1)};
     for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = types_size(q);
     while (!types_fits(q, &s)) s.dim[types_pick(q, s.rank)] = ir_dim_const(types_dims(q), 1);
     return s;
 }
 
-static inline void types_new_leaf(types_gen *q) {
+static void types_new_leaf(types_gen *q) {
     const rp_dtype t = types_type(q);
     const ir_shape s = types_pick(q, 3) ? q->shape : types_shape(q);
     if (q->depth) return;
@@ -140,17 +128,17 @@ static inline void types_new_leaf(types_gen *q) {
 }
 
 /* Often the youngest, so that ops stand on each other. */
-static inline random_item types_any(types_gen *q) {
+static random_item types_any(types_gen *q) {
     if (types_pick(q, 24) == 0) types_new_leaf(q);
     return types_pick(q, 4) ? q->pool.item[q->pool.n - 1] : random_any(&q->m, &q->pool);
 }
 
-static inline random_item types_exact(types_gen *q) {
+static random_item types_exact(types_gen *q) {
     const random_item x = q->pool.item[q->pool.n - 1];
     return x.exact && types_pick(q, 2) ? x : random_exact(&q->m, &q->pool);
 }
 
-static inline bool types_alike(const types_gen *q, ir_ref a, ir_ref b) {
+static bool types_alike(const types_gen *q, ir_ref a, ir_ref b) {
     const ir_node *x = types_node(q, a), *y = types_node(q, b);
     bool same = x->shape.rank == y->shape.rank && x->dtype == y->dtype;
     for (uint32_t i = 0; same && i < x->shape.rank; i++) same = x->shape.dim[i] == y->shape.dim[i];
@@ -158,7 +146,7 @@ static inline bool types_alike(const types_gen *q, ir_ref a, ir_ref b) {
 }
 
 /* Of the type of x: a value that is there, a constant, a leaf that broadcasts against it. */
-static inline random_item types_partner(types_gen *q, random_item x) {
+static random_item types_partner(types_gen *q, random_item x) {
     const ir_node *n = types_node(q, x.ref);
     const rp_dtype t = n->dtype;
     ir_shape own = n->shape;
@@ -181,7 +169,7 @@ static inline random_item types_partner(types_gen *q, random_item x) {
 /* --- elementwise ------------------------------------------------------------------------------ */
 
 /* The same result in every implementation of values that are the same. */
-static inline bool types_is_exact(ir_op op, rp_dtype t) {
+static bool types_is_exact(ir_op op, rp_dtype t) {
     switch (op) {
     case IR_add:
     case IR_sub:
@@ -204,18 +192,18 @@ static inline bool types_is_exact(ir_op op, rp_dtype t) {
 }
 
 /* What is near stays near. */
-static inline bool types_is_smooth(ir_op op) {
+static bool types_is_smooth(ir_op op) {
     return !types_is_exact(op, RP_DTYPE_F32) || op == IR_neg || op == IR_abs || op == IR_max ||
            op == IR_min;
 }
 
 /* |x| + 1/2, away from poles and from what has no real result. */
-static inline ir_ref types_above(types_gen *q, ir_ref x) {
+static ir_ref types_above(types_gen *q, ir_ref x) {
     ir_ref half = random_const(&q->m, types_node(q, x)->dtype, 0.5);
     return random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, x), half);
 }
 
-static inline double types_grown(ir_op op, double a, double b) {
+static double types_grown(ir_op op, double a, double b) {
     switch (op) {
     case IR_exp: return 3;
     case IR_log: return 5;
@@ -240,7 +228,7 @@ static inline double types_grown(ir_op op, double a, double b) {
     }
 }
 
-static inline void types_elementwise(types_gen *q) {
+static void types_elementwise(types_gen *q) {
     ir_op op = (ir_op)types_pick(q, IR_OP_COUNT_);
     while (ir_op_table(op)->kind != IR_KIND_ELEMENTWISE) op = (ir_op)types_pick(q, IR_OP_COUNT_);
     const ir_op_info *info = ir_op_table(op);
@@ -263,7 +251,7 @@ static inline void types_elementwise(types_gen *q) {
                   exact && types_is_exact(op, t));
 }
 
-static inline void types_where(types_gen *q) {
+static void types_where(types_gen *q) {
     random_item x = types_any(q), y = types_partner(q, x), c = types_partner(q, x), k;
     ir_ref r;
     if (!c.exact ||
@@ -275,7 +263,7 @@ static inline void types_where(types_gen *q) {
         types_put(q, r, x.most + y.most, x.exact && y.exact);
 }
 
-static inline void types_cast(types_gen *q) {
+static void types_cast(types_gen *q) {
     random_item x = types_exact(q);
     const rp_dtype t = types_type(q);
     if (x.exact && t != types_node(q, x.ref)->dtype)
@@ -283,7 +271,7 @@ static inline void types_cast(types_gen *q) {
 }
 
 /* Here and there what is no number, or the zero below 0. */
-static inline void types_special(types_gen *q) {
+static void types_special(types_gen *q) {
     static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0};
     random_item x = types_exact(q);
     const rp_dtype t = types_node(q, x.ref)->dtype;
@@ -296,7 +284,7 @@ static inline void types_special(types_gen *q) {
 
 /* --- along an axis ---------------------------------------------------------------------------- */
 
-static inline void types_reduce(types_gen *q) {
+static void types_reduce(types_gen *q) {
     static const ir_op ops[] = {IR_sum, IR_prod, IR_amax, IR_amin, IR_argmax, IR_cumsum};
     const ir_op op = ops[types_pick(q, 6)];
     random_item x = types_any(q);
@@ -323,12 +311,12 @@ static inline void types_reduce(types_gen *q) {
         types_put(q, r, most, x.exact && !(joins && real));
 }
 
-static inline ir_ref types_result(types_gen *q, ir_ref r, int64_t i) {
+static ir_ref types_result(types_gen *q, ir_ref r, int64_t i) {
     return i ? random_add(&q->m, IR_result, &r, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = i}, 1)
              : r;
 }
 
-static inline void types_order(types_gen *q) {
+static void types_order(types_gen *q) {
     random_item x = types_exact(q);
     const ir_shape s = types_node(q, x.ref)->shape;
     ir_ref r;
@@ -342,7 +330,7 @@ static inline void types_order(types_gen *q) {
         types_put(q, types_result(q, r, types_pick(q, 2)), x.most + 10, true);
 }
 
-static inline void types_scatter(types_gen *q) {
+static void types_scatter(types_gen *q) {
     static const ir_op ops[] = {IR_scatter, IR_scatter_add, IR_scatter_prod, IR_scatter_amax,
                                 IR_scatter_amin};
     const ir_op op = ops[types_pick(q, 5)];
@@ -367,7 +355,7 @@ static inline void types_scatter(types_gen *q) {
 
 /* --- views and moves ------------------------------------------------------------------------- */
 
-static inline void types_view(types_gen *q) {
+static void types_view(types_gen *q) {
     random_item x = types_any(q);
     const ir_shape s = types_node(q, x.ref)->shape;
     ir_shape to = {0};
@@ -408,7 +396,7 @@ static inline void types_view(types_gen *q) {
     if (r != x.ref) types_put(q, r, x.most, x.exact);
 }
 
-static inline void types_move(types_gen *q) {
+static void types_move(types_gen *q) {
     random_item x = types_any(q);
     const ir_shape s = types_node(q, x.ref)->shape;
     ir_shape own = s, index = {.rank = types_pick(q, 3)};
@@ -433,7 +421,7 @@ static inline void types_move(types_gen *q) {
 }
 
 /* Rows, or whole blocks, of a weight of a block format. */
-static inline void types_blocks(types_gen *q) {
+static void types_blocks(types_gen *q) {
     static const rp_dtype quant[] = {RP_DTYPE_Q4_0, RP_DTYPE_Q4_1, RP_DTYPE_Q8_0};
     ir_dims *d = types_dims(q);
     ir_shape s = {.rank = 1 + types_pick(q, 3)}, index = {.rank = 1, .dim = {types_size(q)}};
@@ -458,7 +446,7 @@ static inline void types_blocks(types_gen *q) {
 
 /* --- products, leaves, memory ------------------------------------------------------------------ */
 
-static inline void types_matmul(types_gen *q) {
+static void types_matmul(types_gen *q) {
     random_item x = types_any(q);
     ir_shape s = types_node(q, x.ref)->shape, w = s;
     ir_ref r;
@@ -473,7 +461,7 @@ static inline void types_matmul(types_gen *q) {
         types_put(q, r, k * x.most * types_most_of(t), false);
 }
 
-static inline void types_count(types_gen *q) {
+static void types_count(types_gen *q) {
     ir_shape s = {.rank = 1 + types_pick(q, 3)};
     ir_ref r;
     for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = types_size(q);
@@ -487,7 +475,7 @@ static inline void types_count(types_gen *q) {
 }
 
 /* x over a part of memory of its type, or over all of it. */
-static inline void types_update(types_gen *q) {
+static void types_update(types_gen *q) {
     random_item x = types_any(q);
     const ir_node *n = types_node(q, x.ref);
     const rp_dtype t = n->dtype;
@@ -511,9 +499,9 @@ static inline void types_update(types_gen *q) {
 
 /* --- bodies ---------------------------------------------------------------------------------- */
 
-static inline void types_step(types_gen *q);
+static void types_step(types_gen *q);
 
-static inline types_gen types_body(types_gen *q, const char *name) {
+static types_gen types_body(types_gen *q, const char *name) {
     types_gen f = {.m.g = ir_graph_new(name),
                    .depth = q->depth + 1,
                    .m.rng = random_draw(&q->m),
@@ -527,7 +515,7 @@ static inline types_gen types_body(types_gen *q, const char *name) {
 }
 
 /* An argument like x, or its rows. */
-static inline ir_ref types_argument(types_gen *f, types_gen *q, ir_ref x, bool row) {
+static ir_ref types_argument(types_gen *f, types_gen *q, ir_ref x, bool row) {
     const ir_node *n = types_node(q, x);
     ir_shape s = {.rank = n->shape.rank - row};
     char name[16];
@@ -541,7 +529,7 @@ static inline ir_ref types_argument(types_gen *f, types_gen *q, ir_ref x, bool r
 }
 
 /* What a few ops make of x, of its type and shape. */
-static inline random_item types_chain(types_gen *f, ir_ref x, random_item like) {
+static random_item types_chain(types_gen *f, ir_ref x, random_item like) {
     f->pool = (random_pool){.n = 1, .item = {{x, like.most, like.exact}}};
     for (uint32_t i = 0; i < 4 && f->m.st == RP_OK; i++) types_step(f);
     for (uint32_t i = f->pool.n; i-- > 1 && f->m.st == RP_OK;)
@@ -550,14 +538,14 @@ static inline random_item types_chain(types_gen *f, ir_ref x, random_item like) 
     return (random_item){random_op1(&f->m, IR_copy, x), like.most, like.exact};
 }
 
-static inline ir_attr types_finish(types_gen *q, types_gen *f, ir_attr_key key, const ir_ref *out,
-                                   uint32_t n) {
+static ir_attr types_finish(types_gen *q, types_gen *f, ir_attr_key key, const ir_ref *out,
+                            uint32_t n) {
     if (f->m.st == RP_OK) f->m.st = ir_graph_finish(f->m.g, out, n, f->m.err);
     if (q->m.st == RP_OK) q->m.st = f->m.st;
     return (ir_attr){.key = key, .u.graph = f->m.g};
 }
 
-static inline void types_loop(types_gen *q, random_item x) {
+static void types_loop(types_gen *q, random_item x) {
     ir_ref in[] = {random_const(&q->m, RP_DTYPE_I32, 0), x.ref}, out[2], i, r;
     types_gen c = types_body(q, "more"), f = types_body(q, "next");
     i = types_argument(&c, q, in[0], false);
@@ -575,7 +563,7 @@ static inline void types_loop(types_gen *q, random_item x) {
     ir_graph_free(f.m.g);
 }
 
-static inline void types_rows(types_gen *q, random_item x) {
+static void types_rows(types_gen *q, random_item x) {
     types_gen f = types_body(q, "row");
     ir_ref first = types_argument(&f, q, x.ref, true), out[2], r;
     const random_item y = types_chain(&f, types_argument(&f, q, x.ref, true), x);
@@ -593,7 +581,7 @@ static inline void types_rows(types_gen *q, random_item x) {
     ir_graph_free(f.m.g);
 }
 
-static inline void types_branch(types_gen *q, random_item x) {
+static void types_branch(types_gen *q, random_item x) {
     types_gen f = types_body(q, "then"), e = types_body(q, "otherwise");
     const random_item y = types_chain(&f, types_argument(&f, q, x.ref, false), x),
                       z = types_chain(&e, types_argument(&e, q, x.ref, false), x);
@@ -609,7 +597,7 @@ static inline void types_branch(types_gen *q, random_item x) {
     ir_graph_free(e.m.g);
 }
 
-static inline void types_control(types_gen *q) {
+static void types_control(types_gen *q) {
     random_item x = types_any(q);
     if (q->depth || q->m.st != RP_OK) return;
     switch (types_pick(q, 3)) {
@@ -620,7 +608,7 @@ static inline void types_control(types_gen *q) {
     }
 }
 
-static inline void types_step(types_gen *q) {
+static void types_step(types_gen *q) {
     static void (*const act[])(types_gen *) = {
         types_elementwise, types_elementwise, types_elementwise, types_elementwise,
         types_elementwise, types_elementwise, types_where,       types_cast,
@@ -632,7 +620,7 @@ static inline void types_step(types_gen *q) {
 }
 
 /* Returns what nobody reads, the youngest first, so that little is computed for nothing. */
-static inline rp_status types_end(types_gen *q, ir_graph **out) {
+static rp_status types_end(types_gen *q, ir_graph **out) {
     ir_ref ret[TYPES_OUTPUTS];
     uint32_t n = 0;
     for (uint32_t i = q->pool.n; i-- > 0 && n < TYPES_OUTPUTS && q->m.st == RP_OK;) {
@@ -653,9 +641,7 @@ static inline rp_status types_end(types_gen *q, ir_graph **out) {
     return q->m.st;
 }
 
-/* The same seed gives the same graph, of n_steps tries. */
-static inline rp_status random_types_new(uint64_t seed, uint32_t n_steps, ir_graph **out,
-                                         rp_error *err) {
+rp_status random_types_new(uint64_t seed, uint32_t n_steps, ir_graph **out, rp_error *err) {
     static const char *const names[TYPES_SYMBOLS] = {"T", "B", "N"};
     types_gen q = {.m.g = ir_graph_new("types"), .m.rng = seed * 104729 + 11, .m.err = err};
     if (!q.m.g) return rp_fail(err, RP_NOMEM, "random graph");
@@ -667,5 +653,3 @@ static inline rp_status random_types_new(uint64_t seed, uint32_t n_steps, ir_gra
     for (uint32_t i = 0; i < n_steps && q.m.st == RP_OK; i++) types_step(&q);
     return types_end(&q, out);
 }
-
-#endif
