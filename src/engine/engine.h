@@ -127,8 +127,6 @@ rp_dtype engine_kv_dtype(const rp_engine *e);
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Runs one batch through the runner and counts it; its results are the runner's. */
 rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
-/* Whether another step may be launched before this one has been looked at: nobody wants its logits (pick.c). */
-bool engine_is_handed_on(const engine_batch *b);
 /* After a step: e->tokens[i] is entry i's, -1 where it samples nothing or its row holds no number, which its job tells (pick.c). */
 rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
 /* engine_run_step and the logits of all rows, the first engine_runner_rows_at_once of more. */

@@ -18,13 +18,6 @@ static bool is_chosen(const engine_batch_entry *x) {
     return !engine_request_draws(x->req) || x->req->draws_within;
 }
 
-bool engine_is_handed_on(const engine_batch *b) {
-    for (uint32_t i = 0; i < b->n; i++)
-        if (b->entry[i].req && b->entry[i].samples && engine_request_watched(b->entry[i].req))
-            return false;
-    return true;
-}
-
 /* Row r of the step is the one that x samples from. */
 static bool wants_logits(const picker *p, const engine_batch_entry *x, uint32_t r) {
     return x->req && x->samples && engine_logits_sound(p->best.logit[r]) &&

@@ -48,8 +48,9 @@ typedef struct engine_batch {
     uint32_t n; /* requests */
     uint32_t num_tokens, max_query_len, num_logits;
     uint32_t n_prefills, n_decodes;
-    bool ahead;  /* the scheduler's: another was made behind it */
-    bool unread; /* the host reads no logits of it */
+    bool ahead; /* the scheduler's: another was made behind it */
+    bool
+        unread; /* the host reads no logits of it: another step may be launched before it has been looked at */
 } engine_batch;
 
 typedef struct engine_sched_stats {

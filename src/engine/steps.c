@@ -115,7 +115,7 @@ static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batc
         RP_TRY(launch(e, b, err));
         count_host(e, b, t0);
     }
-    if (e->runs_ahead && engine_is_handed_on(b)) next = engine_sched_ahead(e->sched);
+    if (e->runs_ahead && b->unread) next = engine_sched_ahead(e->sched);
     if (next) {
         RP_TRY(launch(e, next, err));
         count_host(e, next, t0);

@@ -236,7 +236,7 @@ struct rk_many_gate : rk_many_normed<K, EPS, 1> {
  * exchange's state says that nobody reads them. arg: result, squares, ranks (rk_top_rank) [row][BLOCKS], state. */
 template <int VOCAB, int K, rp_u32 EPS, int JOB, int BLOCKS, int UNREAD>
 struct rk_many_logits : rk_many_normed<K, EPS, 1> {
-    enum { COLUMNS = 32, MATS = 1, ASKED = 1, PAIRS = 0, TILED = 0 };
+    enum { COLUMNS = 32, MATS = 1, ASKED = 1, PAIRS = 0, TILED = 0, KEEPS = 1 };
 
     struct facts : rk_many_normed<K, EPS, 1>::facts {
         rp_i32 none;

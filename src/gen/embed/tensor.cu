@@ -209,7 +209,7 @@ struct rk_job {
 
 /* No sums have fewer steps, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, and nothing of whole rows is wanted. */
 struct rk_far {
-    enum { NEAR = 0, TOGETHER = 0 };
+    enum { NEAR = 0, TOGETHER = 0, KEEPS = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
     RP_INLINE float scale(long long) { return 1.0f; } /* that sums of a row are multiplied by, where results are pieces of tiles */
@@ -220,7 +220,7 @@ struct rk_far {
         RP_INLINE_MEMBER void settle() {}
         RP_INLINE_MEMBER bool unread() const { return false; } /* nobody wants results but for what is kept of them */
     };
-    /* What a block keeps of the results of all its jobs, where a warp has all of a result's sums, and leaves behind the last one. room: free by then. */
+    /* What a block that KEEPS anything keeps of the results of all its jobs, and leaves behind the last one: where a warp has all of a result's sums. room: free by then. */
     struct kept {
         template <class S>
         RP_INLINE_MEMBER void take(const S &, const rk_job &) {}

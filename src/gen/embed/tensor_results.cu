@@ -366,6 +366,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
 {
     typedef typename P::tile T;
     enum { OF_WARPS = P::DIRECT && !P::TOGETHER && (P::PAIRS || P::MATS == 1) };
+    static_assert(!P::KEEPS || (OF_WARPS && T::SPLITS == 1), "whole sums");
     const rk_share s = rk_share_of<P>(rows);
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
