@@ -2,7 +2,6 @@
 #include "support/check.h"
 
 #include "support/border.h"
-#include "support/decode_kernels.h"
 #include "support/gpu.h"
 #include "support/kv_growth.h"
 
@@ -37,25 +36,6 @@ static void tensor_cores_give_one_answer(void **state) {
     gpu_check_near("synthetic:smollm2-135m,dtype=bf16", 60, 1);
 }
 
-/* Shapes of the kernels' measured tiles; long heads and short ones, odd numbers of heads. */
-static void decode_steps_are_near(void **state) {
-    static const char *const models[] = {"synthetic:tiny-32", "synthetic:smollm2-135m,dtype=bf16",
-                                         "synthetic:llama-1b,layers=3",
-                                         "synthetic:llama-8b,layers=2"};
-    static const uint32_t together[] = {2, 5, 8, 9, 30, 64};
-    (void)state;
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        decode_check_scores(models[i], 3, i ? 0.7 : 0.2);
-        decode_check_scores(models[i], 900, i ? 0.7 : 0.2); /* warps take several cells */
-        for (size_t n = 0; n < sizeof together / sizeof *together; n++)
-            decode_check_together(models[i], together[n], NULL, 0.5);
-        decode_check_poisoned(models[i], 3);
-        decode_check_poisoned(models[i], 20);
-        decode_check_unread(models[i], 64);
-    }
-    decode_check_together(models[1], 5, "long_prefill_token_threshold=1", 0.5);
-}
-
 static void draws_are_those_of_the_cpu(void **state) {
     static const uint32_t sizes[] = {1, 257, 3000, 49152, 128256, 262144};
     (void)state;
@@ -86,7 +66,6 @@ int main(void) {
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
         cmocka_unit_test(draws_are_those_of_the_cpu),
         cmocka_unit_test(tensor_cores_give_one_answer),
-        cmocka_unit_test(decode_steps_are_near),
         cmocka_unit_test(the_cache_grows_in_place),
         cmocka_unit_test(smollm2_is_the_same_everywhere),
     };

@@ -87,8 +87,8 @@ static uint64_t submit(rp_engine *e, uint32_t i, uint32_t n, bool logprobs, doub
 }
 
 /* poison: what a step may not read is NaN. */
-static answers answer(const char *model, uint32_t n, bool own, const char *more, bool poison) {
-    rp_engine *e = engine_of(model, n <= FEW, own, more);
+static answers answer(rp_engine *e, uint32_t n, bool own, bool poison) {
+    const long long before = own ? engine_count(e, "decode_kernels.steps") : 0;
     uint64_t id[MOST];
     answers a = {0};
     bool left = true;
@@ -107,8 +107,7 @@ static answers answer(const char *model, uint32_t n, bool own, const char *more,
         memcpy(a.ids[i], r.output_ids, sizeof a.ids[i]);
         memcpy(a.logprobs[i], r.logprobs, sizeof a.logprobs[i]);
     }
-    if (own) assert_true(engine_count(e, "decode_kernels.steps") >= TOKENS - 1);
-    rp_engine_close(e);
+    if (own) assert_true(engine_count(e, "decode_kernels.steps") - before >= TOKENS - 1);
     return a;
 }
 
@@ -137,17 +136,27 @@ void decode_check_scores(const char *model, uint32_t prompt, double most) {
     assert_memory_equal(&own, &again, sizeof own);
 }
 
-void decode_check_together(const char *model, uint32_t n, const char *more, double most) {
-    const answers own = answer(model, n, true, more, false),
-                  all = answer(model, n, false, more, false);
-    check_near(n, &own, &all, most);
-    for (uint32_t i = 0; !more && i < n; i++) /* of a prompt, which is no decode step */
-        assert_true(own.logprobs[i][0] == all.logprobs[i][0]);
+void decode_check_together(const char *model, const uint32_t *n, size_t count, const char *more,
+                           double most) {
+    const bool few = n[count - 1] <= FEW;
+    rp_engine *const by_own = engine_of(model, few, true, more), *const by_all = engine_of(
+                                                                     model, few, false, more);
+    for (size_t c = 0; c < count; c++) {
+        const answers own = answer(by_own, n[c], true, false),
+                      all = answer(by_all, n[c], false, false);
+        check_near(n[c], &own, &all, most);
+        for (uint32_t i = 0; !more && i < n[c]; i++) /* of a prompt, which is no decode step */
+            assert_true(own.logprobs[i][0] == all.logprobs[i][0]);
+    }
+    rp_engine_close(by_own);
+    rp_engine_close(by_all);
 }
 
 void decode_check_poisoned(const char *model, uint32_t n) {
-    const answers a = answer(model, n, true, NULL, false), b = answer(model, n, true, NULL, true);
+    rp_engine *e = engine_of(model, n <= FEW, true, NULL);
+    const answers a = answer(e, n, true, false), b = answer(e, n, true, true);
     assert_memory_equal(&a, &b, sizeof a);
+    rp_engine_close(e);
 }
 
 /* --- logits that nobody reads ---------------------------------------------------------------- */

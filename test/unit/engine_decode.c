@@ -25,24 +25,23 @@ static void logits_are_near_those_of_all_kernels(void **state) {
 static void any_number_of_sequences_is_near(void **state) {
     (void)state;
     NEEDS_GPU();
-    decode_check_together(MODEL, 1, NULL, 0.25); /* a prompt of two tokens is no decode step */
-    decode_check_together(MODEL, 2, NULL, 0.25);
-    decode_check_together(MODEL, 8, NULL, 0.25);
+    decode_check_together(MODEL, (const uint32_t[]){1, 2, 8}, 3, NULL,
+                          0.25); /* a prompt of two tokens is no decode step */
 }
 
 /* Where the batch is in several places of a tile of rows, and of 17 not at its end; heads whose rows are read in halves. */
 static void many_sequences_are_near(void **state) {
     (void)state;
     NEEDS_GPU();
-    decode_check_together("synthetic:tiny-64", 9, NULL, 0.25);
-    decode_check_together(MODEL, 17, "long_prefill_token_threshold=1", 0.25);
+    decode_check_together("synthetic:tiny-64", &(uint32_t){9}, 1, NULL, 0.25);
+    decode_check_together(MODEL, &(uint32_t){17}, 1, "long_prefill_token_threshold=1", 0.25);
 }
 
 /* Prompts that come a token a step want no logits until their end, so that rows with logits are some of a step's. */
 static void rows_without_logits_are_passed_over(void **state) {
     (void)state;
     NEEDS_GPU();
-    decode_check_together(MODEL, 5, "long_prefill_token_threshold=1", 0.25);
+    decode_check_together(MODEL, &(uint32_t){5}, 1, "long_prefill_token_threshold=1", 0.25);
 }
 
 static void nobody_reads_what_is_not_there(void **state) {
