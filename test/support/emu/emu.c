@@ -3,12 +3,14 @@
  * NVRTC is g++ with kernel.h in front of the text, a "cubin" the shared object that it makes, a thread of a block a fiber that
  * gives way at barriers and shuffles. Kernels therefore compute what they would on a GPU, slowly, and a barrier that not all
  * threads reach ends the process with a line. Memory of the device has no access rights while no kernel and no copy
- * runs, so a host that touches it crashes. In a chain with programmatic edges, a kernel whose first block touches what kernels
+ * runs, so a host that touches it crashes; a kernel that touches what is no memory of the GPU, or what lies behind a block of it, ends the
+ * process with a line, and so does a copy. In a chain with programmatic edges, a kernel whose first block touches what kernels
  * write before griddepcontrol.wait, or of which a thread ends without it, ends the process, too, and so does memory that is unmapped
  * while what was given to a stream before may use it. What it does not know: time,
  * races, limits of registers. x86-64 only. */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -54,8 +56,10 @@ _Noreturn void emu_die(const char *fmt, ...) {
 
 typedef struct area {
     char *at;
-    size_t size; /* whole pages */
+    size_t size;  /* whole pages, */
+    size_t asked; /* and what was asked for */
     bool host;
+    bool mapped;        /* at addresses that were reserved: others may follow */
     bool written;       /* by a kernel, ever, */
     uint64_t writer;    /* and by which one last */
     int access;         /* PROT_* */
@@ -87,7 +91,7 @@ static void allow(area *a, int access) {
     a->turn = atomic_load(&emu_now->given);
 }
 
-static void area_add(char *at, size_t size, bool host) {
+static void area_add(char *at, size_t size, size_t asked, bool host) {
     (void)mprotect(at, size, PROT_READ | PROT_WRITE);
     memset(at, 0xa5, size < 1 << 20 ? size : 1 << 20); /* nobody promises zeros */
     if (n_areas == cap_areas) {
@@ -95,8 +99,8 @@ static void area_add(char *at, size_t size, bool host) {
         areas = realloc(areas, cap_areas * sizeof *areas);
         if (!areas) emu_die("no memory");
     }
-    areas[n_areas++] =
-        (area){.at = at, .size = size, .host = host, .access = PROT_READ | PROT_WRITE};
+    areas[n_areas++] = (area){
+        .at = at, .size = size, .asked = asked, .host = host, .access = PROT_READ | PROT_WRITE};
     allow(&areas[n_areas - 1], PROT_NONE);
 }
 
@@ -120,7 +124,7 @@ static int area_new(size_t size, bool host, void **out) {
     if (taken + whole > memory_size()) return OUT_OF_MEMORY;
     char *p = addresses(whole, PROT_READ | PROT_WRITE);
     if (!p) return OUT_OF_MEMORY;
-    area_add(p, whole, host);
+    area_add(p, whole, size, host);
     taken += whole;
     *out = p;
     return 0;
@@ -148,8 +152,11 @@ static void close_memory(void) {
 static void open_to_copy(uint64_t at, size_t size) {
     for (size_t i = 0; i < n_areas; i++) {
         const uint64_t first = (uint64_t)(uintptr_t)areas[i].at;
-        if (at < first + areas[i].size && first < at + size)
-            allow(&areas[i], PROT_READ | PROT_WRITE);
+        if (at >= first + areas[i].size || first >= at + size) continue;
+        allow(&areas[i], PROT_READ | PROT_WRITE);
+        if (at >= first && at + size > first + areas[i].asked && !areas[i].mapped)
+            emu_die("a copy of %zu bytes from byte %zu on of memory of %zu", size,
+                    (size_t)(at - first), areas[i].asked);
     }
 }
 
@@ -203,6 +210,9 @@ typedef struct emu_state { /* as in kernel.h */
     void (*wgmma)(float *d, unsigned long long a, unsigned long long b, int n, int more);
     char *shared;
     unsigned shared_size;
+    void (*range)(unsigned long long at, unsigned long long n, int writes,
+                  unsigned long long *range);
+    unsigned turn;
 } emu_state;
 
 typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE, WAITINGS } waiting;
@@ -226,6 +236,7 @@ static unsigned now;
 static unsigned long long slots[MOST_THREADS / WARP][2][WARP];
 static void *kernel_fn;
 static const char *kernel_name;
+static emu_extent kernel_module;
 static int kernel_n;
 static bool early; /* a first block, whose threads have not all come to their wait */
 static uint64_t n_launches;
@@ -452,6 +463,32 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
             info->si_addr);
 }
 
+static bool lies_in(unsigned long long at, unsigned long long n, const void *from, size_t size,
+                    unsigned long long *range) {
+    range[0] = (uintptr_t)from;
+    range[1] = range[0] + size;
+    return at >= range[0] && at + n <= range[1];
+}
+
+/* Memory of the device and mapped one as far as it was asked for, what threads and blocks have of their own, and what is in the code. What
+ * a GPU has no access to, the host's other memory, a kernel that runs here could read. */
+static void do_range(unsigned long long at, unsigned long long n, int writes,
+                     unsigned long long *range) {
+    for (size_t i = 0; i < n_areas; i++) {
+        if (lies_in(at, n, areas[i].at, areas[i].asked, range)) return;
+        if (lies_in(at, 1, areas[i].at, areas[i].size, range))
+            emu_die("%s: %s %llu bytes from byte %llu on of memory of %zu", kernel_name,
+                    writes ? "writes" : "reads", n, at - (uintptr_t)areas[i].at, areas[i].asked);
+    }
+    if (lies_in(at, n, stacks, (size_t)MOST_THREADS * (STACK + APART), range) ||
+        lies_in(at, n, state.shared, state.shared_size, range) ||
+        lies_in(at, n, &state, sizeof state, range) || lies_in(at, n, slots, sizeof slots, range) ||
+        lies_in(at, n, kernel_module.from, kernel_module.size, range))
+        return;
+    emu_die("%s: %s %llu bytes at %#llx, which is no memory of the GPU", kernel_name,
+            writes ? "writes" : "reads", n, at);
+}
+
 #define P(i) kernel_arg[i]
 #define P8(i) P(i), P(i + 1), P(i + 2), P(i + 3), P(i + 4), P(i + 5), P(i + 6), P(i + 7)
 /* Every parameter has 8 bytes, and more of them than a function takes do no harm. */
@@ -547,6 +584,7 @@ static void run_block(unsigned n, const char *name) {
 typedef struct emu_module {
     void *lib; /* NULL: it has one function, own */
     int fd;
+    emu_extent extent;
     emu_function *functions;
     const emu_function *own;
 } emu_module;
@@ -599,6 +637,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     late = true;
     kernel_fn = f->fn;
     kernel_name = f->name;
+    kernel_module = f->module;
     kernel_n = f->n;
     memset(kernel_arg, 0, sizeof kernel_arg);
     memcpy(kernel_arg, arg, (size_t)f->n * sizeof *arg);
@@ -610,6 +649,8 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     state.early = do_early;
     state.launch = do_launch;
     state.settled = do_settled;
+    state.range = do_range;
+    state.turn++;
     state.mma = do_mma;
     state.wgmma = do_wgmma;
     state.rows_by = do_rows_by;
@@ -769,7 +810,8 @@ CU(emu_memory_map, "cuMemMap", uint64_t at, size_t size, size_t offset, uint64_t
     int code = reserved(size);
     if (code || offset || size != memory) return code ? code : INVALID;
     (void)pthread_mutex_lock(&lock);
-    area_add((char *)(uintptr_t)at, size, false);
+    area_add((char *)(uintptr_t)at, size, size, false);
+    areas[n_areas - 1].mapped = true;
     (void)pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -844,6 +886,24 @@ void emu_set(uint64_t at, unsigned char value, size_t size) {
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* Where the segments of a library lie. */
+static int find_extent(struct dl_phdr_info *info, size_t size, void *user) {
+    struct emu_extent *out = user;
+    const uintptr_t open = (uintptr_t)out->from;
+    uintptr_t from = UINTPTR_MAX, to = 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD) continue;
+        const uintptr_t at = info->dlpi_addr + p->p_vaddr;
+        from = at < from ? at : from;
+        to = at + p->p_memsz > to ? at + p->p_memsz : to;
+    }
+    if (open < from || open >= to) return 0;
+    *out = (emu_extent){(const void *)from, to - from};
+    return 1;
+}
+
 /* The image begins with its size, for it is no ELF file of a GPU. */
 CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     if (!emu_may()) return CAPTURE_UNSUPPORTED;
@@ -865,6 +925,8 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     m->fd = fd; /* the loader knows libraries by their names, so no other may have this one */
     void (*open)(emu_state *) = (void (*)(emu_state *))(uintptr_t)dlsym(m->lib, "emu_open");
     open(&state);
+    m->extent.from = (const void *)(uintptr_t)open;
+    (void)dl_iterate_phdr(find_extent, &m->extent);
     *out = m;
     return emu_count(EMU_MODULE, 1, 0);
 }
@@ -892,7 +954,7 @@ CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const c
     const int *n = dlsym(m->lib, count);
     emu_function *f = fn && n ? calloc(1, sizeof *f) : NULL;
     if (!f) return NOT_FOUND;
-    *f = (emu_function){.fn = fn, .n = *n, .next = m->functions};
+    *f = (emu_function){.fn = fn, .n = *n, .module = m->extent, .next = m->functions};
     (void)snprintf(f->name, sizeof f->name, "%s", name);
     m->functions = f;
     *out = f;
@@ -972,7 +1034,9 @@ static int run_compiler(const char *dir) {
      * Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
     (void)snprintf(command, sizeof command,
                    "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC -pipe "
-                   "-nostdlib -fvisibility=hidden -x c++ %s/k.cu -x none -lgcc -o %s/k.so "
+                   "-fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 "
+                   "--param asan-stack=0 --param asan-globals=0 -nostdlib -fvisibility=hidden -x "
+                   "c++ %s/k.cu -x none -lgcc -o %s/k.so "
                    ">%s/log 2>&1",
                    dir, dir, dir);
     int code = system(command);

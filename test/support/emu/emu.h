@@ -29,9 +29,14 @@ enum {
 
 _Noreturn void emu_die(const char *fmt, ...);
 
+typedef struct emu_extent {
+    const void *from;
+    size_t size;
+} emu_extent;
 typedef struct emu_function {
     void *fn;
-    int n; /* parameters */
+    int n;             /* parameters */
+    emu_extent module; /* what is loaded of it */
     struct emu_function *next;
     char name[128];
 } emu_function;
