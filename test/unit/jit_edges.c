@@ -203,14 +203,22 @@ static rp_status dequantised(void *user, rp_jit_call *call, const rp_value *args
 
 /* A symbol of them is a multiple of their block. */
 static void sizes_of_blocks_are_symbols(void **state) {
-    static uint8_t blocks[6 * 34];
+    enum { BYTES = 34 };
+    static uint8_t blocks[6 * BYTES];
     rp_jit *f = jit_at(dequantised, 1, RP_DYNAMIC_AUTO, NULL);
     (void)state;
+    for (int i = 0; i < 6 * BYTES; i++) blocks[i] = (uint8_t)(i / BYTES);
+    for (int i = 0; i < 6; i++) { /* the scale of block i is 1, its numbers are i */
+        blocks[BYTES * i] = 0;
+        blocks[BYTES * i + 1] = 0x3c;
+    }
     for (int64_t n = 64; n <= 192; n += 32) {
         rp_buffer b = {RP_DTYPE_Q8_0, 1, {n}, blocks};
         rp_value v = rp_value_tensor(b), args = rp_value_tuple(&v, 1);
         rp_output *o = jit_ok(f, &args);
-        assert_int_equal(jit_result(o)->tensor.dim[0], n);
+        const rp_buffer *y = &jit_result(o)->tensor;
+        assert_int_equal(y->dim[0], n);
+        for (int64_t i = 0; i < n; i++) assert_true(((const float *)y->data)[i] == (float)(i / 32));
         rp_output_free(o);
     }
     assert_int_equal(jit_info(f).compiles, 2);
