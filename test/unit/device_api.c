@@ -185,6 +185,32 @@ static void a_gpu_has_the_threads_it_is_given(void **state) {
     rp_device_close(d);
 }
 
+static bool says_forked(rp_status st, const rp_error *err) {
+    return st == RP_DEVICE && strstr(err->text, "this process was forked from one that had started "
+                                                "the CUDA driver") != NULL;
+}
+
+/* Neither a GPU of its parent nor one of its own: it is told why. */
+static void a_child_has_no_gpu(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    rp_device *d = device_open_ok("cuda:0", 1);
+    int status = 0;
+    (void)fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        rp_error err = {0};
+        rp_device *own = NULL;
+        void *p = NULL;
+        bool told = says_forked(rp_device_alloc(d, 16, &p, &err), &err);
+        told = says_forked(rp_device_open("cuda:0", 1, &own, &err), &err) && told;
+        _exit(told ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    rp_device_close(d);
+}
+
 static void what_a_gpu_refuses(void **state) {
     (void)state;
     if (no_gpu) SKIP_TEST("%s", no_gpu);
@@ -383,6 +409,7 @@ int main(void) {
         cmocka_unit_test(compiled_on_a_gpu_by_threads),
         cmocka_unit_test(a_gpu_has_the_threads_it_is_given),
         cmocka_unit_test(what_a_gpu_refuses),
+        cmocka_unit_test(a_child_has_no_gpu),
         cmocka_unit_test(graphs_in_text_form),
         cmocka_unit_test(one_device_serves_many),
         cmocka_unit_test(a_stream_of_another_device),

@@ -106,6 +106,11 @@ rp_status cuda_nvrtc_open(cuda_nvrtc *out, const char **path, rp_error *err) {
 rp_status cuda_check(const cuda_driver *cu, int code, const char *what, rp_error *err) {
     const char *name = NULL, *words = NULL;
     if (code == 0) return RP_OK;
+    if (code == CUDA_NOT_INITIALIZED)
+        return rp_fail(err, RP_DEVICE,
+                       "%s: this process was forked from one that had started the CUDA driver, "
+                       "which a child cannot use; start it by exec, or open no GPU before the fork",
+                       what);
     (void)cu->error_name(code, &name);
     (void)cu->error_string(code, &words);
     return rp_fail(err, code == CUDA_OUT_OF_MEMORY ? RP_NOMEM : RP_DEVICE, "%s: %s (%s, %d)", what,

@@ -694,8 +694,13 @@ void emu_left(char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, "%s%d %s", n ? ", " : "", live[i], names[i]);
 }
 
+static _Atomic(pid_t) starter; /* the process that has the GPU: its children do not */
+
 /* clang-format off */
-CU(emu_init, "cuInit", unsigned flags) { return (int)flags; }
+CU(emu_init, "cuInit", unsigned flags) {
+    pid_t nobody = 0;
+    (void)atomic_compare_exchange_strong(&starter, &nobody, getpid());
+    return starter == getpid() ? (int)flags : NOT_INITIALIZED; }
 CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
 CU(emu_error_name, "cuGetErrorName", int code, const char **out) { (void)code; *out = "CUDA_ERROR_EMULATED"; return 0; }
 CU(emu_error_string, "cuGetErrorString", int code, const char **out) {
@@ -714,7 +719,7 @@ CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int de
 CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = memory_size(); return 0; }
 CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
 CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return emu_count(EMU_CONTEXT, -1, device); }
-CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return 0; }
+CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return starter == getpid() ? 0 : NOT_INITIALIZED; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
     *total = memory_size(); *available = *total > taken ? *total - taken : 0; return 0; }
 /* Each function has some shared memory of its own: what a launch asks for is beside it. */

@@ -13,6 +13,7 @@ enum { MOST_PARAMETERS = 64 };
 enum {
     INVALID = 1,
     OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
     NO_PTX = 218,
     NOT_FOUND = 500,
     LOSSY_QUERY = 717,
