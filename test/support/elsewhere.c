@@ -158,6 +158,19 @@ static rp_status place(running *r, rp_value *v, rp_error *err) {
     return RP_OK;
 }
 
+/* What lies in a state of the test lies in it there, too, of what place has made v. */
+static void follow(const running *r, rp_value *v) {
+    if (v->kind == RP_VALUE_TENSOR && !v->state && v->tensor.data) {
+        const char *at = v->tensor.data;
+        for (uint32_t i = 0; i < r->n_states; i++) {
+            const size_t offset = (uintptr_t)at - (uintptr_t)r->state[i]->host;
+            if (offset < r->state[i]->bytes) v->tensor.data = (char *)r->state[i]->there + offset;
+        }
+    }
+    if (v->kind < RP_VALUE_LIST || !v->item || v->n > 65536) return;
+    for (uint32_t i = 0; i < v->n; i++) follow(r, (rp_value *)&v->item[i]);
+}
+
 static bool has_states(const rp_value *v, uint32_t depth) {
     if (v->kind == RP_VALUE_TENSOR) return v->state && v->tensor.data && !v->strided;
     if (v->kind < RP_VALUE_LIST || !v->item || depth > RP_MAX_VALUE_DEPTH) return false;
@@ -191,7 +204,9 @@ static rp_status begin(const rp_jit *f, running *r, const rp_value **args, rp_va
     if (!device || !*args || !has_states(*args, 0) || !is_mine(f)) return RP_OK;
     *top = **args;
     *args = top;
-    return place(r, top, err);
+    rp_status st = place(r, top, err);
+    if (st == RP_OK) follow(r, top);
+    return st;
 }
 
 static rp_status end(running *r, rp_status st) {
