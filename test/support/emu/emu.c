@@ -88,7 +88,7 @@ static void allow(area *a, int access) {
     a->access = access;
     if (access == PROT_NONE || !emu_now) return;
     a->by = emu_now;
-    a->turn = atomic_load(&emu_now->given);
+    a->turn = atomic_load(&emu_now->ran);
 }
 
 static void area_add(char *at, size_t size, size_t asked, bool host) {
@@ -620,12 +620,15 @@ static char *shared_memory(unsigned size) {
     return at + MOST - (size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
-            const long long *arg, bool chained) {
+bool emu_fits(unsigned grid, unsigned threads, unsigned shared) {
+    return threads != 0 && threads <= MOST_THREADS && grid != 0 && shared <= MOST_SHARED;
+}
+
+void emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
+             const long long *arg, bool chained) {
     char *memory;
     const struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction before;
-    if (threads == 0 || threads > MOST_THREADS || grid == 0 || shared > MOST_SHARED) return INVALID;
     (void)pthread_mutex_lock(&lock);
     if (!stacks)
         stacks = mmap(NULL, (size_t)MOST_THREADS * (STACK + APART), PROT_READ | PROT_WRITE,
@@ -671,7 +674,6 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     if (late) last_late = n_launches;
     n_launches++;
     (void)pthread_mutex_unlock(&lock);
-    return 0;
 }
 
 static atomic_int live[EMU_KINDS];
@@ -753,6 +755,7 @@ CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
 
 CU(emu_host_free, "cuMemFreeHost", void *at) {
     if (!emu_may()) return CAPTURE_UNSUPPORTED;
+    emu_finish();
     (void)pthread_mutex_lock(&lock);
     int code = area_free(at);
     (void)pthread_mutex_unlock(&lock);
@@ -866,6 +869,15 @@ CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t 
     return code;
 }
 
+bool emu_knows(uint64_t at) {
+    bool known = false;
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < n_areas && !known; i++)
+        known = at - (uint64_t)(uintptr_t)areas[i].at < areas[i].size;
+    (void)pthread_mutex_unlock(&lock);
+    return known;
+}
+
 void emu_move(uint64_t to, uint64_t from, size_t size) {
     (void)pthread_mutex_lock(&lock);
     open_to_copy(from, size);
@@ -939,6 +951,7 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
 CU(emu_module_free, "cuModuleUnload", void *module) {
     if (!emu_may()) return CAPTURE_UNSUPPORTED;
     emu_module *m = module;
+    emu_finish();
     while (m->functions) {
         emu_function *f = m->functions;
         m->functions = f->next;

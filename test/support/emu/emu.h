@@ -16,6 +16,7 @@ enum {
     NOT_INITIALIZED = 3,
     NO_PTX = 218,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     LOSSY_QUERY = 717,
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
@@ -42,19 +43,26 @@ typedef struct emu_function {
     char name[128];
 } emu_function;
 
-/* Work of a stream: how much it was given, and how much of that is done for sure, since somebody has waited. */
+/* Work of a stream: how much it was given, how much of that has run, and how much is done for sure, since somebody has waited. */
 typedef struct emu_work {
-    atomic_ulong given, done;
+    atomic_ulong given, ran, done;
+    struct emu_task *first, *last; /* what has still to run */
     struct emu_work *next;
 } emu_work;
 /* Of the stream whose work this thread runs, or NULL. */
 extern _Thread_local emu_work *emu_now;
 
+/* What was given to any stream runs now: something goes that it may use. */
+void emu_finish(void);
+/* Whether a launch of such blocks is one. */
+bool emu_fits(unsigned grid, unsigned threads, unsigned shared);
 /* chained: by a programmatic edge. */
-int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
-            const long long *arg, bool chained);
+void emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
+             const long long *arg, bool chained);
 /* Around the nodes of a graph: memory of the device stays open from one to the next. */
 void emu_hold(bool begins);
+/* Whether the address is of memory of the device, or of memory of the host that the driver has given. */
+bool emu_knows(uint64_t at);
 void emu_move(uint64_t to, uint64_t from, size_t size);
 /* The kernel that comes as text and sets conditions. */
 const emu_function *emu_set_condition(void);

@@ -1,4 +1,6 @@
-/* Streams and graphs of the emulated GPU: what a stream is given runs at once, or becomes a node where the stream captures. Captures are
+/* Streams and graphs of the emulated GPU: what a stream is given becomes a node where the stream captures, and else runs as late as it may: when
+ * somebody waits for it, or frees what it could use. Whoever does not wait finds what was there before. Of memory of the host that the driver
+ * does not know, a copy takes the bytes when it is asked for, and one to there waits. Captures are
  * those of the thread (mode 1) or relaxed (2); a thread with one of the first kind may not allocate, free, wait, load or
  * unload unless it says that it is relaxed. Chains only. */
 #include <pthread.h>
@@ -81,29 +83,25 @@ CU(emu_conditional_new, "cuGraphConditionalHandleCreate", uint64_t *out, void *g
     return refuses_conditions ? NOT_SUPPORTED : 0;
 }
 
-static int run(const emu_node *k);
+static void run(const emu_node *k);
 
-static int run_all(const emu_graph *g) {
-    int code = 0;
-    for (const emu_node *k = g->first; k && code == 0; k = k->next) code = run(k);
-    return code;
+static void run_all(const emu_graph *g) {
+    for (const emu_node *k = g->first; k; k = k->next) run(k);
 }
 
-static int run_branch(const emu_node *k) {
-    int code = 0;
+static void run_branch(const emu_node *k) {
     bool again = condition[k->handle];
-    while (again && code == 0) {
-        code = run_all(k->body);
+    while (again) {
+        run_all(k->body);
         again = k->loop && condition[k->handle];
     }
     condition[k->handle] = 0;
-    return code;
 }
 
-static int run(const emu_node *k) {
-    if (k->off) return 0;
+static void run(const emu_node *k) {
+    if (k->off) return;
     switch (k->kind) {
-    case KERNEL: return emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
+    case KERNEL: emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained); break;
     case COPY: emu_move(k->to, k->from, k->size); break;
     case COPY_2D:
         for (size_t i = 0; i < k->rows.height; i++)
@@ -111,11 +109,15 @@ static int run(const emu_node *k) {
                      k->rows.from.device + i * k->rows.from.pitch, k->rows.width);
         break;
     case SET: emu_set(k->to, k->value, k->size); break;
-    case BRANCH: return run_branch(k);
+    case BRANCH: run_branch(k); break;
     case ALLOC: /* there since it was captured, until the graph goes */
     case FREE: break;
     }
-    return 0;
+}
+
+/* What a launch refuses. */
+static bool fits(const emu_node *k) {
+    return k->kind != KERNEL || emu_fits(k->grid, k->threads, k->shared);
 }
 
 static void free_captured(uint64_t at);
@@ -164,6 +166,7 @@ CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *fro
 }
 
 CU(emu_graph_free, "cuGraphDestroy", void *graph) {
+    emu_finish();
     free_nodes(graph);
     return emu_count(EMU_GRAPH, -1, 0);
 }
@@ -271,6 +274,7 @@ CU(emu_exec_enable, "cuGraphNodeSetEnabled", void *exec, void *node, unsigned on
 }
 
 CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
+    emu_finish();
     free_nodes(exec);
     return emu_count(EMU_EXEC, -1, 0);
 }
@@ -307,18 +311,109 @@ bool emu_may(void) {
     return may;
 }
 
-static int run_on(emu_stream *s, const emu_node *k) {
-    if (s) (void)atomic_fetch_add(&s->work->given, 1);
-    emu_now = s ? s->work : NULL;
-    int code = run(k);
-    emu_now = NULL;
-    return code;
+/* --- what a stream has still to do --- */
+
+typedef struct emu_task {
+    struct emu_task *next;
+    emu_graph *graph; /* as it was when it was launched; NULL: none, */
+    emu_work *on;     /* a wait for work of another stream, up to */
+    unsigned long until;
+    emu_node node; /* or, with neither, this */
+    void *bytes;   /* that it copies, where they are its own */
+} emu_task;
+
+/* Guards what is to do, also while it is done. */
+static pthread_mutex_t order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static void run_until(emu_work *w, unsigned long until);
+
+static void free_task(emu_task *t) {
+    while (t->graph && t->graph->first) {
+        emu_node *k = t->graph->first;
+        t->graph->first = k->next;
+        free(k);
+    }
+    free(t->graph);
+    free(t->bytes);
+    free(t);
 }
 
-/* Runs it, or adds it to what the stream captures. */
+static void run_task(emu_work *w, emu_task *t) {
+    emu_work *outer = emu_now;
+    if (t->on) run_until(t->on, t->until);
+    emu_now = w;
+    if (t->graph) {
+        emu_hold(true);
+        run_all(t->graph);
+        emu_hold(false);
+    } else if (!t->on) {
+        run(&t->node);
+    }
+    emu_now = outer;
+    free_task(t);
+}
+
+static void run_until(emu_work *w, unsigned long until) {
+    (void)pthread_mutex_lock(&order);
+    while (w->first && w->ran < until) {
+        emu_task *t = w->first;
+        w->first = t->next;
+        w->ran++;
+        run_task(w, t);
+    }
+    (void)pthread_mutex_unlock(&order);
+}
+
+/* Somebody waits. */
+static void wait_until(emu_work *w, unsigned long until) {
+    (void)pthread_mutex_lock(&order);
+    run_until(w, until);
+    if (atomic_load(&w->done) < until) atomic_store(&w->done, until);
+    (void)pthread_mutex_unlock(&order);
+}
+
+static void wait_for(const emu_stream *s) {
+    wait_until(s->work, atomic_load(&s->work->given));
+}
+
+void emu_finish(void) {
+    (void)pthread_mutex_lock(&order);
+    for (emu_work *w = works; w; w = w->next) run_until(w, atomic_load(&w->given));
+    (void)pthread_mutex_unlock(&order);
+}
+
+static int queue(const emu_stream *s, const emu_task *task) {
+    emu_work *w = s->work;
+    emu_task *t = malloc(sizeof *t);
+    if (!t) return OUT_OF_MEMORY;
+    *t = *task;
+    t->next = NULL;
+    (void)pthread_mutex_lock(&order);
+    if (w->first)
+        w->last->next = t;
+    else
+        w->first = t;
+    w->last = t;
+    (void)atomic_fetch_add(&w->given, 1);
+    (void)pthread_mutex_unlock(&order);
+    return 0;
+}
+
+/* Behind all of its stream that is in front of it; NULL: of the first stream, which waits for no other. */
+static int run_now(const emu_stream *s, const emu_node *k) {
+    (void)pthread_mutex_lock(&order);
+    if (s) wait_for(s);
+    run(k);
+    (void)pthread_mutex_unlock(&order);
+    return 0;
+}
+
+/* Adds it to what the stream does, or to what it captures. */
 static int give(void *stream, const emu_node *k) {
-    emu_stream *s = stream;
-    if (!s || !s->graph) return run_on(s, k);
+    const emu_stream *s = stream;
+    if (!fits(k)) return INVALID;
+    if (!s) return run_now(s, k);
+    if (!s->graph) return queue(s, &(emu_task){.node = *k});
     return s->failed ? CAPTURE_INVALIDATED : append(s->graph, k, NULL);
 }
 
@@ -338,9 +433,11 @@ CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) {
         free(s);
         return OUT_OF_MEMORY;
     }
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&order);
     s->work->next = works;
     works = s->work;
+    (void)pthread_mutex_unlock(&order);
+    (void)pthread_mutex_lock(&lock);
     s->next = streams;
     streams = s;
     (void)pthread_mutex_unlock(&lock);
@@ -405,15 +502,11 @@ CU(emu_capture_mode, "cuThreadExchangeStreamCaptureMode", int *mode) {
     return 0;
 }
 
-static void wait_for(emu_stream *s) {
-    atomic_store(&s->work->done, atomic_load(&s->work->given));
-}
-
 CU(emu_synchronize, "cuCtxSynchronize", void) {
     int code = refuse(NULL);
-    (void)pthread_mutex_lock(&lock);
-    for (emu_stream *s = streams; s && code == 0; s = s->next) wait_for(s);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_lock(&order);
+    for (emu_work *w = works; w && code == 0; w = w->next) wait_until(w, atomic_load(&w->given));
+    (void)pthread_mutex_unlock(&order);
     return code;
 }
 
@@ -456,10 +549,21 @@ unsigned emu_copies(void) {
     return atomic_load(&n_copies);
 }
 
+static int copy_staged(const emu_stream *s, const emu_node *k) {
+    emu_task t = {.node = *k, .bytes = malloc(k->size + 1)};
+    if (!t.bytes) return OUT_OF_MEMORY;
+    memcpy(t.bytes, (const void *)(uintptr_t)k->from, k->size);
+    t.node.from = (uint64_t)(uintptr_t)t.bytes;
+    return queue(s, &t);
+}
+
 CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
     const emu_stream *s = stream;
-    if (!s || !s->graph) (void)atomic_fetch_add(&n_copies, 1);
-    return give(stream, &(emu_node){.kind = COPY, .to = to, .from = from, .size = size});
+    const emu_node k = {.kind = COPY, .to = to, .from = from, .size = size};
+    if (s && s->graph) return give(stream, &k);
+    (void)atomic_fetch_add(&n_copies, 1);
+    if (!emu_knows(to)) return run_now(s, &k);
+    return s && !emu_knows(from) ? copy_staged(s, &k) : give(stream, &k);
 }
 
 CU(emu_copy_now, "cuMemcpy", uint64_t to, uint64_t from, size_t size) {
@@ -471,7 +575,10 @@ CU(emu_copy_2d, "cuMemcpy2DAsync_v2", const cuda_copy_2d *c, void *stream) {
     if (c->from.kind != CUDA_MEMORY_UNIFIED || c->to.kind != CUDA_MEMORY_UNIFIED || c->from.x ||
         c->from.y || c->to.x || c->to.y || c->from.pitch < c->width || c->to.pitch < c->width)
         return INVALID;
-    return give(stream, &(emu_node){.kind = COPY_2D, .rows = *c});
+    const emu_stream *s = stream;
+    const emu_node k = {.kind = COPY_2D, .rows = *c};
+    const bool known = emu_knows(c->from.device) && emu_knows(c->to.device);
+    return known || !s || s->graph ? give(stream, &k) : run_now(s, &k);
 }
 
 CU(emu_copy_in, "cuMemcpyHtoDAsync_v2", uint64_t to, const void *from, size_t size, void *stream) {
@@ -493,14 +600,11 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     if (((emu_stream *)stream)->graph) return refuse(stream);
-    emu_stream *s = stream;
-    (void)atomic_fetch_add(&s->work->given, 1);
-    emu_now = s->work;
-    emu_hold(true);
-    int code = run_all(exec);
-    emu_hold(false);
-    emu_now = NULL;
-    return code;
+    emu_task t = {.graph = calloc(1, sizeof *t.graph)};
+    int code = t.graph ? 0 : OUT_OF_MEMORY;
+    for (const emu_node *k = ((emu_graph *)exec)->first; k && code == 0; k = k->next)
+        code = fits(k) ? append(t.graph, k, NULL) : INVALID;
+    return code ? code : queue(stream, &t);
 }
 
 /* --- memory in the order of a stream ------------------------------------------------------ */
@@ -530,33 +634,45 @@ CU(emu_free_in_order, "cuMemFreeAsync", uint64_t at, void *stream) {
     return s->graph ? give(stream, &(emu_node){.kind = FREE}) : emu_memory_free(at);
 }
 
-/* --- events: all that was given has run ---------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------ */
 
-static char event;
+typedef struct emu_event {
+    emu_work *of; /* NULL: it has happened */
+    unsigned long turn;
+} emu_event;
 
 CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) {
     (void)flags;
-    *out = &event;
-    return emu_count(EMU_EVENT, 1, 0);
+    *out = calloc(1, sizeof(emu_event));
+    return emu_count(EMU_EVENT, 1, *out ? 0 : OUT_OF_MEMORY);
 }
 CU(emu_event_free, "cuEventDestroy_v2", void *at) {
-    (void)at;
+    free(at);
     return emu_count(EMU_EVENT, -1, 0);
 }
 CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *at, unsigned flags) {
-    (void)stream, (void)at, (void)flags;
-    return 0;
+    const emu_stream *s = stream;
+    const emu_event *e = at;
+    (void)flags;
+    if (!s || s->graph || !e->of) return 0;
+    return queue(s, &(emu_task){.on = e->of, .until = e->turn});
 }
 CU(emu_event_record, "cuEventRecord", void *at, void *stream) {
-    (void)at, (void)stream;
+    const emu_stream *s = stream;
+    *(emu_event *)at = s && !s->graph ? (emu_event){s->work, atomic_load(&s->work->given)}
+                                      : (emu_event){0};
     return 0;
 }
 CU(emu_event_synchronize, "cuEventSynchronize", void *at) {
-    (void)at;
-    return refuse(NULL);
+    const emu_event *e = at;
+    int code = refuse(NULL);
+    if (code == 0 && e->of) wait_until(e->of, e->turn);
+    return code;
 }
 CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) {
-    (void)from, (void)to;
+    const emu_event *e[] = {from, to};
+    for (int i = 0; i < 2; i++)
+        if (e[i]->of && atomic_load(&e[i]->of->done) < e[i]->turn) return NOT_READY;
     *ms = 1;
     return 0;
 }
