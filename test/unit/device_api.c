@@ -1,5 +1,8 @@
 /* The public device, stream and event: who owns what, that everything is given back, that engines and compiled graphs share
  * one device from several threads, and what a call that does not fit is told. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support/at_once.h"
 #include "support/compiled_device.h"
 #include "support/devices.h"

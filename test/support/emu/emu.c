@@ -3,8 +3,8 @@
  * NVRTC is g++ with kernel.h in front of the text, a "cubin" the shared object that it makes, a thread of a block a fiber that
  * gives way at barriers and shuffles. Kernels therefore compute what they would on a GPU, slowly, and a barrier that not all
  * threads reach ends the process with a line. Memory of the device has no access rights while no kernel and no copy
- * runs, so a host that touches it crashes; a kernel that touches what is no memory of the GPU, or what lies behind a block of it, ends the
- * process with a line, and so does a copy. In a chain with programmatic edges, a kernel whose first block touches what kernels
+ * runs, so a host that touches it crashes; a copy beyond the end of a block ends the process with a line, and so does a kernel that touches anything
+ * but memory of the GPU, where that is looked at (REPRISE_TEST_DEVICE: the programs NAME@cuda; REPRISE_TEST_ACCESSES=1: any). In a chain with programmatic edges, a kernel whose first block touches what kernels
  * write before griddepcontrol.wait, or of which a thread ends without it, ends the process, too, and so does memory that is unmapped
  * while what was given to a stream before may use it. What it does not know: time,
  * races, limits of registers. x86-64 only. */
@@ -1046,16 +1046,20 @@ static void put_counts(FILE *f, const char *text) {
     }
 }
 
+/* Where REPRISE_TEST_DEVICE or REPRISE_TEST_ACCESSES asks for them: kernels take about twice as long. */
+static const char checks[] =
+    "-fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 "
+    "--param asan-stack=0 --param asan-globals=0 ";
+
 static int run_compiler(const char *dir) {
     char command[1024];
     /* Functions of C are found in the process: to open a library of C++ takes the linker longer than all else that it does.
      * Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
     (void)snprintf(command, sizeof command,
                    "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC -pipe "
-                   "-fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 "
-                   "--param asan-stack=0 --param asan-globals=0 -nostdlib -fvisibility=hidden -x "
-                   "c++ %s/k.cu -x none -lgcc -o %s/k.so "
+                   "%s-nostdlib -fvisibility=hidden -x c++ %s/k.cu -x none -lgcc -o %s/k.so "
                    ">%s/log 2>&1",
+                   getenv("REPRISE_TEST_DEVICE") || getenv("REPRISE_TEST_ACCESSES") ? checks : "",
                    dir, dir, dir);
     int code = system(command);
     return WIFEXITED(code) ? WEXITSTATUS(code) : 1;
