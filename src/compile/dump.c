@@ -213,15 +213,17 @@ void compile_shape_text(int64_t first, int64_t last, char out[COMPILE_SHAPE]) {
 void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms) {
     char shape[COMPILE_SHAPE];
     compile_shape_text(opt->first, opt->last, shape);
-    if (hit)
+    if (hit) {
         base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: code of graph %u found in the cache",
                     sp->submod, sp->graph_index);
-    else
-        base_log_ch(RP_LOG_CH_INDUCTOR, false,
-                    "submod_%u: Compiling graph %u for shape %s with %s for %s takes %.1f ms",
-                    sp->submod, sp->graph_index, shape,
-                    opt->toolchain && opt->toolchain->version ? opt->toolchain->version : "cc",
-                    gen_isa_name(opt->isa), ms);
+        return;
+    }
+    const char *by = opt->toolchain ? opt->toolchain->version : NULL,
+               *arch = gen_isa_name(opt->isa);
+    if (opt->nvrtc && *opt->nvrtc->arch) by = opt->nvrtc->version, arch = opt->nvrtc->arch;
+    base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                "submod_%u: Compiling graph %u for shape %s with %s for %s takes %.1f ms",
+                sp->submod, sp->graph_index, shape, by ? by : "cc", arch, ms);
 }
 
 /* --- stages ----------------------------------------------------------------------------- */

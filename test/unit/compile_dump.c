@@ -235,11 +235,20 @@ static void what_a_piece_became_is_counted(void **state) {
     compile_log_code(&sp, &o, false, 2.0);
     o.toolchain = &cc;
     compile_log_code(&sp, &o, false, 20.04);
+    const compile_nvrtc host = {.version = "none"}, gpu = {.arch = "sm_90", .version = "NVRTC 13"};
+    o.nvrtc = &host;
+    compile_log_code(&sp, &o, false, 1);
+    o.nvrtc = &gpu;
+    compile_log_code(&sp, &o, false, 2);
     assert_string_equal(
         heard.data,
         "[inductor] submod_3: code of graph 1 found in the cache\n"
         "[inductor] submod_3: Compiling graph 1 for shape None with cc for portable takes 2.0 ms\n"
         "[inductor] submod_3: Compiling graph 1 for shape None with gcc 12 for portable takes 20.0 "
+        "ms\n"
+        "[inductor] submod_3: Compiling graph 1 for shape None with gcc 12 for portable takes 1.0 "
+        "ms\n"
+        "[inductor] submod_3: Compiling graph 1 for shape None with NVRTC 13 for sm_90 takes 2.0 "
         "ms\n");
     heard_done(&heard);
     rp_graph_free(g);
