@@ -20,6 +20,7 @@
 #include "config/config.h"
 #include "engine/isa.h"
 #include "ir/custom.h"
+#include "ir/site.h"
 
 enum { MOST_CALLS = 16 }; /* at once; further ones wait */
 enum { HUGE_FROM = 8 << 20 };
@@ -321,10 +322,15 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         const rp_op_desc *d = ir_custom_of(n);
-        if (n->op == IR_custom && (!d || !ir_custom_on_gpu(d)))
-            return rp_fail(err, RP_UNSUPPORTED,
-                           "graph @%s calls custom op %s, which runs on the host; use device=cpu",
-                           ir_graph_name(g), ir_attr_get(n, IR_ATTR_NAME)->u.s);
+        if (n->op == IR_custom && (!d || !ir_custom_on_gpu(d))) {
+            (void)rp_fail(err, RP_UNSUPPORTED, "custom op %s %s", ir_attr_get(n, IR_ATTR_NAME)->u.s,
+                          !d ? "is not registered; register it with rp_op_register"
+                          : d->cpu || d->c_source
+                              ? "runs on the host; use device=cpu"
+                              : "has no implementation for a GPU; register it with rp_op_register");
+            ir_site_blame(g, r, err);
+            return RP_UNSUPPORTED;
+        }
         if (n->op == IR_cond || n->op == IR_while)
             RP_TRY(note_once(cfg, ir_op_table(n->op)->name, reason, err));
         for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
@@ -335,7 +341,6 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
 
 static rp_status open_device(rp_compiled *c, const rp_compilation_config *cfg, rp_error *err) {
     hal_device_info info;
-    if (c->shared) RP_TRY(device_agrees(c->shared, cfg, err));
     RP_TRY(c->shared ? device_queue(c->shared, &c->device, err)
                      : hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
     c->device->ops->info(c->device, &info);
@@ -442,6 +447,19 @@ static rp_status compile_with(rp_compiled *c, const rp_graph *g, rp_compilation_
     return d ? compile_by(c, d, g, cfg, err) : compile_here(c, trace_graph_ir(g), cfg, err);
 }
 
+/* The device that is given is what the configuration says meanwhile: what is refused, and which passes run, goes by it. */
+static rp_status compile_given(rp_compiled *c, const rp_graph *g, rp_compilation_config *cfg,
+                               rp_error *err) {
+    if (!c->shared) return compile_with(c, g, cfg, err);
+    char name[32], *said = cfg->device;
+    RP_TRY(device_agrees(c->shared, cfg, err));
+    (void)snprintf(name, sizeof name, "%s", device_name(c->shared));
+    cfg->device = name;
+    rp_status st = compile_with(c, g, cfg, err);
+    cfg->device = said;
+    return st;
+}
+
 rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
                         rp_compiled **out, rp_error *err) {
     base_error_clear(err);
@@ -463,7 +481,7 @@ rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_con
         st = rp_fail(err, RP_NOMEM, "compiled graph");
         goto out;
     }
-    RP_TRY_OUT(compile_with(c, g, config, err));
+    RP_TRY_OUT(compile_given(c, g, config, err));
     *out = c;
     c = NULL;
 out:

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "config/config.h"
+#include "device/device.h"
 #include "front/front.h"
 #include "front/limits.h"
 #include "ir/custom.h"
@@ -47,6 +48,10 @@ static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) 
         RP_TRY(rp_config_set(f->config, "level=2", err));
     }
     RP_TRY(front_mode_take(f, o->mode, err));
+    if (o->device) { /* it is what the configuration says from here on */
+        RP_TRY(device_agrees(o->device, f->config, err));
+        RP_TRY(rp_config_set_key(f->config, "device", device_name(o->device), err));
+    }
     if (o->suppress_errors) f->config->suppress_errors = true; /* of passes that fail */
     f->eager_config = rp_config_new();
     if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
