@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/compiled.h"
 #include "support/gpu.h"
 
 /* A state of a test, and its memory on the device. */
@@ -13,6 +14,14 @@ typedef struct twin {
     void *host, *there;
     size_t bytes;
 } twin;
+
+/* A state of a compiled graph, and where the test has it. */
+typedef struct bound {
+    struct bound *next;
+    const rp_compiled *c;
+    const char *leaf; /* of its plan */
+    twin *t;
+} bound;
 
 /* A result of a test, and its memory on the host. */
 typedef struct copy {
@@ -37,6 +46,7 @@ static rp_device *device; /* NULL: where the library runs anyway */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static twin *twins;
 static copy *copies;
+static bound *bounds;
 /* Functions that run there. */
 static struct {
     rp_jit **f;
@@ -55,6 +65,11 @@ static void leave(void) {
         copies = c->next;
         for (uint32_t i = 0; i < c->n; i++) free(c->block[i]);
         free(c);
+    }
+    while (bounds) {
+        bound *b = bounds;
+        bounds = b->next;
+        free(b);
     }
     while (twins) {
         twin *t = twins;
@@ -100,14 +115,13 @@ static rp_status move(void *to, const void *from, size_t bytes, rp_error *err) {
     return st;
 }
 
-static twin *twin_of(const rp_buffer *b, rp_error *err) {
-    const size_t bytes = bytes_of(b);
+static twin *twin_of(void *host, size_t bytes, rp_error *err) {
     twin *t;
     (void)pthread_mutex_lock(&lock);
-    for (t = twins; t && (t->host != b->data || t->bytes != bytes); t = t->next)
+    for (t = twins; t && (t->host != host || t->bytes != bytes); t = t->next)
         ;
     if (!t && (t = calloc(1, sizeof *t)) != NULL) {
-        t->host = b->data;
+        t->host = host;
         t->bytes = bytes;
         if (rp_device_alloc(device, bytes, &t->there, err) == RP_OK) {
             t->next = twins;
@@ -141,7 +155,7 @@ static rp_value *own_items(rp_value *v, void **block, uint32_t *n, uint32_t most
 /* v with states in memory of the device. */
 static rp_status place(running *r, rp_value *v, rp_error *err) {
     if (v->kind == RP_VALUE_TENSOR && v->state && v->tensor.data && !v->strided) {
-        twin *t = twin_of(&v->tensor, err);
+        twin *t = twin_of(v->tensor.data, bytes_of(&v->tensor), err);
         if (!t) return RP_NOMEM;
         if (r->n_states == 32) return RP_NOMEM;
         r->state[r->n_states++] = t;
@@ -286,9 +300,74 @@ rp_buffer elsewhere_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file
     return is;
 }
 
+/* On a device of its own where the test asks for as many threads: one that is given has what it was opened with. */
 rp_status elsewhere_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) {
-    return rp_compile_on(device, g, config, out, err);
+    rp_device *own = NULL;
+    int64_t threads = 0;
+    if (device && config && rp_config_get_int(config, "threads", &threads, err) == RP_OK &&
+        threads) {
+        rp_status st = rp_device_open(name, (uint32_t)threads, &own, err);
+        if (st != RP_OK) return st;
+    }
+    rp_status st = rp_compile_on(own ? own : device, g, config, out, err);
+    rp_device_close(own);
+    return st;
+}
+
+static bound *bound_of(const rp_compiled *c, const char *leaf) {
+    bound *b = bounds;
+    while (b && (b->c != c || strcmp(b->leaf, leaf) != 0)) b = b->next;
+    return b;
+}
+
+/* States of numbers as sizes have memory there; all else is bound as it is. */
+rp_status elsewhere_bind(rp_compiled *c, const char *leaf, void *data, rp_error *err) {
+    const plan_leaf *l = NULL;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; device && c && leaf && data && i < c->p->n_states; i++)
+        if (strcmp(c->p->states[i].name, leaf) == 0) l = &c->p->states[i];
+    if (!l || !ir_dim_code_is_const(&l->bytes, &bytes)) return rp_compiled_bind(c, leaf, data, err);
+    twin *t = twin_of(data, (size_t)bytes, err);
+    if (!t) return RP_NOMEM;
+    rp_status st = rp_compiled_bind(c, leaf, t->there, err);
+    if (st != RP_OK) return st;
+    (void)pthread_mutex_lock(&lock);
+    bound *b = bound_of(c, leaf);
+    if (!b && (b = calloc(1, sizeof *b)) != NULL) {
+        *b = (bound){bounds, c, l->name, NULL};
+        bounds = b;
+    }
+    if (!b) abort();
+    b->t = t;
+    (void)pthread_mutex_unlock(&lock);
+    return RP_OK;
+}
+
+rp_status elsewhere_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                        rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    rp_status st = RP_OK;
+    for (const bound *b = bounds; b && st == RP_OK; b = b->next)
+        if (b->c == c) st = move(b->t->there, b->t->host, b->t->bytes, err);
+    if (st == RP_OK) st = rp_compiled_run(c, inputs, n_inputs, outputs, n_outputs, err);
+    for (const bound *b = bounds; b && st == RP_OK; b = b->next)
+        if (b->c == c) st = move(b->t->host, b->t->there, b->t->bytes, err);
+    return st;
+}
+
+void elsewhere_compiled_free(rp_compiled *c) {
+    (void)pthread_mutex_lock(&lock);
+    for (bound **at = &bounds; *at;) {
+        bound *b = *at;
+        if (b->c != c) {
+            at = &b->next;
+            continue;
+        }
+        *at = b->next;
+        free(b);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    rp_compiled_free(c);
 }
 
 /* --- results --------------------------------------------------------------------------- */

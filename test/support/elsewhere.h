@@ -34,6 +34,10 @@ rp_status elsewhere_output_value(const rp_output *o, const rp_value **out, rp_er
 void elsewhere_output_free(rp_output *o);
 rp_status elsewhere_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err);
+rp_status elsewhere_bind(rp_compiled *c, const char *leaf, void *data, rp_error *err);
+rp_status elsewhere_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                        rp_buffer *outputs, uint32_t n_outputs, rp_error *err);
+void elsewhere_compiled_free(rp_compiled *c);
 
 #ifndef ELSEWHERE_ITSELF
 #define rp_jit_new elsewhere_jit_new
@@ -47,6 +51,9 @@ rp_status elsewhere_compile(const rp_graph *g, rp_compilation_config *config, rp
 #define rp_output_value elsewhere_output_value
 #define rp_output_free elsewhere_output_free
 #define rp_compile elsewhere_compile
+#define rp_compiled_bind elsewhere_bind
+#define rp_compiled_run elsewhere_run
+#define rp_compiled_free elsewhere_compiled_free
 #endif
 
 #endif

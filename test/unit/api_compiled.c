@@ -1,5 +1,6 @@
 /* rp_compile: what it refuses, by name and with the numbers; weights bound again; the cache on the second time. */
 #include "support/check.h"
+#include "support/elsewhere.h"
 #include "support/heard.h"
 #include "support/trees.h"
 
@@ -55,6 +56,7 @@ static void aot_eager_is_eager_after_passes(void **state) {
     static const char *const how[][2] = {{"backend=eager", " lowered to 3 launches: "},
                                          {"backend=aot_eager", " lowered to 1 launches: "}};
     (void)state;
+    NOT_ELSEWHERE("it has no kernels op by op, and refuses aot_eager");
     for (size_t i = 0; i < 2; i++) {
         rp_error err = {0};
         rp_compiled *c = NULL;
@@ -383,6 +385,7 @@ static void a_stored_product_is_not_compiled(void **state) {
     rp_buffer in[2] = {{RP_DTYPE_F32, 2, {3, 2}, a}, {RP_DTYPE_F32, 2, {2, 4}, m}};
     rp_buffer out = {RP_DTYPE_F32, 2, {3, 4}, to};
     (void)state;
+    NOT_ELSEWHERE("its products are compiled");
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         rp_error err = {0};
         rp_graph *g = NULL;
@@ -406,6 +409,7 @@ static void a_stored_product_is_not_compiled(void **state) {
 /* Somebody removes the whole cache folder while the compiler runs: what it made is used, and kept in a new folder. */
 static void a_folder_removed_while_compiling(void **state) {
     (void)state;
+    NOT_ELSEWHERE("the script is a C compiler");
     const char *root = tree_new("removed"), *old = getenv("REPRISE_CACHE_DIR");
     static const char script[] = "#!/bin/sh\n"
                                  "rm -rf \"$REPRISE_CACHE_DIR\"\n"
@@ -631,6 +635,7 @@ static void a_missing_compiler_is_noted(void **state) {
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
     const rp_config_note *note;
     (void)state;
+    NOT_ELSEWHERE("no C compiler is asked");
     char *path = strdup(getenv("PATH")), why[600];
     const char *nothing = tree_new("nothing");
     assert_int_equal(setenv("PATH", nothing, 1), 0);

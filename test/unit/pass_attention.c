@@ -388,7 +388,7 @@ static rp_buffer buffer_of(const ir_graph *g, ir_ref r, float *at) {
     return b;
 }
 
-/* matches: of the pass. */
+/* matches: of the pass, which a GPU does without. */
 static void run(const rp_graph *g, const char *setting, const char *more, uint32_t matches,
                 float *y) {
     rp_error err = {0};
@@ -402,7 +402,7 @@ static void run(const rp_graph *g, const char *setting, const char *more, uint32
         in[i] = buffer_of(ir, ir_leaf_at(ir, IR_LEAF_INPUT, i), data[i]);
     memset(y, 0xff, MOST_OUT * sizeof *y);
     CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
-    assert_int_equal(matches_of(c), matches);
+    assert_int_equal(matches_of(c), runs_elsewhere() ? 0 : matches);
     CHECK_OK(rp_compiled_run(c, in, n, &to, 1, &err), &err);
     rp_compiled_free(c);
     rp_config_free(cfg);
@@ -428,7 +428,8 @@ static void compiled_bits_are_those_of_level_0(void **state) {
         if (f->fn != causal && f->fn != everything && f->fn != half && f->fn != grouped) continue;
         rp_graph *g = traced(f);
         run(g, "level=0", NULL, 0, first);
-        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        /* The last one runs op by op, for which a GPU has no kernels. */
+        for (size_t w = 0; w < sizeof ways / sizeof *ways - runs_elsewhere(); w++) {
             run(g, ways[w][0], ways[w][1], 1, out);
             if (memcmp(out, first, sizeof out) != 0)
                 fail_msg("%s: other bits with %s %s", f->name, ways[w][0],

@@ -1,5 +1,6 @@
 /* Heads that a norm makes and a rotary embedding turns: one kernel, or two where the setting says so, with the same bits and counted, in each
  * spelling; and what only looks like it. */
+#include "support/elsewhere.h"
 #include "support/heard.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
 /* Where nodes came from: the lines of this file that asked for them, through passes and pieces, in errors, comments and logs, and
  * in no text that decides what is compiled. */
+#include "support/elsewhere.h"
 #include "support/heard.h"
 #include "support/trees.h"
 
