@@ -79,6 +79,7 @@ static double scale_of(const rp_sdpa_args *a) {
 
 rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     heads h;
+    if (!a) return trace_null(NULL, "scaled_dot_product_attention: args");
     if (!heads_of(a, &h)) return trace_bad(a->q.graph);
     double scale = scale_of(a);
     if (scale == 0) return trace_bad(a->q.graph);

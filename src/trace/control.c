@@ -250,6 +250,10 @@ static rp_tensor move_axis(rp_tensor x, uint32_t at, bool to_front) {
 
 static bool add_slices(control *c, const rp_scan_args *a) {
     c->sliced_from = c->n_in;
+    if (a->n_sliced && !a->sliced) {
+        (void)trace_null(c->g, "scan: sliced");
+        return false;
+    }
     for (uint32_t i = 0; i < a->n_sliced; i++) {
         uint32_t at;
         if (a->sliced[i].graph == c->g && !trace_axis("scan", a->sliced[i], a->axis, false, &at))
@@ -273,6 +277,7 @@ static void place_stacks(const rp_scan_args *a, rp_tensor *out, uint32_t n_out) 
 rp_tensor(rp_scan)(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *a, rp_tensor *out,
                    uint32_t n_out) {
     control c = {.g = g, .op = IR_scan, .user = user};
+    if (!a) return trace_null(g, "scan: args");
     bool ok = begin(&c, n_out, out) && add_operands(&c, a->carried, a->n_carried) &&
               add_slices(&c, a) && add_operands(&c, a->constants, a->n_constants) &&
               add_body(&c, IR_ATTR_BODY, fn, n_out);

@@ -139,6 +139,7 @@ rp_tensor rp_index_copy(rp_tensor a, int axis, rp_tensor idx, rp_tensor src) {
 /* Rows of a that its first n axes count, by their place among them. */
 rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor values,
                        bool accumulate) {
+    if (n && !idx) return trace_null(a.graph, "index_put: the list of indices");
     rp_shape s = rp_tensor_shape(a), x = n ? rp_tensor_shape(idx[0]) : (rp_shape){0};
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
     if (n == 0 || n > s.rank || x.rank + s.rank - n > RP_MAX_RANK) {

@@ -5,6 +5,8 @@
 #include "trace/trace.h"
 
 rp_tensor trace_bad(rp_graph *g);
+/* `what` was given as NULL: g fails, or, where that is not known either, the trace of this thread. */
+rp_tensor trace_null(rp_graph *g, const char *what);
 /* Set by trace_enter. */
 rp_graph *trace_current(void);
 /* The trace of this thread fails: something kept is used. */

@@ -10,6 +10,12 @@ rp_tensor trace_bad(rp_graph *g) {
     return (rp_tensor){g, IR_NONE, g ? g->id : 0};
 }
 
+rp_tensor trace_null(rp_graph *g, const char *what) {
+    if (!g) g = trace_current();
+    if (trace_ready(g)) (void)rp_fail(&g->err, RP_INVALID, "%s is NULL", what);
+    return trace_bad(g);
+}
+
 bool trace_ready(rp_graph *g) {
     if (g && !g->ir) trace_fail_kept("a call");
     if (!g || g->err.code != RP_OK) return false;
@@ -327,6 +333,7 @@ rp_tensor rp_broadcast(rp_tensor a, rp_shape shape) {
 
 rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n) {
     int64_t ints[IR_MAX_RANK] = {0};
+    if (n && !axes) return trace_null(a.graph, "permute: axes");
     for (uint32_t i = 0; i < n && i < IR_MAX_RANK; i++) ints[i] = axes[i];
     ir_attr attr = {.key = IR_ATTR_AXES, .n = n, .u.ints = ints};
     return trace_op(a.graph, IR_permute, &a, 1, &attr, 1);
@@ -342,6 +349,7 @@ rp_tensor(rp_slice)(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
 
 rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis) {
     if (n == 0) return trace_bad(NULL);
+    if (!parts) return trace_null(NULL, "concat: the list of tensors");
     ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
     return trace_op(parts[0].graph, IR_concat, parts, n, &attr, 1);
 }
@@ -367,6 +375,7 @@ rp_tensor rp_kv_store(rp_tensor cache, rp_tensor x, rp_tensor slots) {
 }
 
 rp_tensor rp_attention(const rp_attention_args *a) {
+    if (!a) return trace_null(NULL, "attention: args");
     rp_tensor out = rp_empty(a->q.graph, RP_DTYPE_F32, rp_tensor_shape(a->q));
     rp_tensor in[] = {a->q, a->k, a->v, a->seqs, a->positions, a->block_tables, out};
     ir_attr attrs[] = {{.key = IR_ATTR_HEADS, .u.i = a->heads},

@@ -46,6 +46,7 @@ rp_tensor rp_flatten(rp_tensor a, int first, int last) {
 
 rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis) {
     if (n == 0) return trace_bad(NULL);
+    if (!parts) return trace_null(NULL, "stack: the list of tensors");
     rp_graph *g = parts[0].graph;
     uint32_t at;
     if (!trace_axis("stack", parts[0], axis, true, &at)) return trace_bad(g);

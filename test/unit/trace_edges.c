@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ir/eval.h"
-#include "reprise/nn.h"
+#include "reprise/reprise.h"
 #include "trace/trace.h"
 
 enum { MOST = 64 };
@@ -212,6 +212,62 @@ static void a_line_has_one_axis(void **state) {
     }
 }
 
+/* --- what is not given -------------------------------------------------------------------- */
+
+static rp_status asks_for_nothing(void *user, rp_jit_call *call, const rp_value *args,
+                                  rp_value *result, rp_error *err) {
+    rp_graph *g = rp_jit_graph(call);
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), out[2];
+    const rp_scan_args sliced = {.n_sliced = 1};
+    (void)err;
+    switch (*(const int *)user) {
+    case 0: x = rp_concat(NULL, 2, 0); break;
+    case 1: x = rp_stack(NULL, 2, 0); break;
+    case 2: x = rp_permute(x, NULL, 2); break;
+    case 3: x = rp_index_put(x, NULL, 1, x, false); break;
+    case 4: x = rp_scaled_dot_product_attention(NULL); break;
+    case 5: x = rp_attention(NULL); break;
+    case 6: x = rp_scan(g, NULL, NULL, NULL, out, 1); break;
+    case 7: x = rp_scan(g, NULL, NULL, &sliced, out, 1); break;
+    default: break;
+    }
+    *result = rp_jit_value(call, x);
+    return RP_OK;
+}
+
+/* An error with the line in a function, and in a graph where a tensor tells which. */
+static void null_is_an_error(void **state) {
+    static const char *const texts[] = {"concat: the list of tensors is NULL",
+                                        "stack: the list of tensors is NULL",
+                                        "permute: axes is NULL",
+                                        "index_put: the list of indices is NULL",
+                                        "scaled_dot_product_attention: args is NULL",
+                                        "attention: args is NULL",
+                                        "scan: args is NULL",
+                                        "scan: sliced is NULL"};
+    float data[4] = {0};
+    rp_value x = rp_value_tensor((rp_buffer){RP_DTYPE_F32, 2, {2, 2}, data}),
+             args = rp_value_tuple(&x, 1);
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        rp_output *o = NULL;
+        rp_jit_options opt = RP_JIT_OPTIONS(asks_for_nothing);
+        opt.user = &i;
+        CHECK_OK(rp_jit_new(&opt, &f, &err), &err);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+        if (!strstr(err.text, texts[i]) || !strstr(err.text, __FILE__ ":"))
+            fail_msg("case %d: %s", i, err.text);
+        rp_jit_free(f);
+    }
+    rp_graph *g = rp_graph_new("edges");
+    rp_error err = {0};
+    rp_tensor y = rp_concat(NULL, 2, 0);
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logarithms_of_sums_of_exponentials),
@@ -222,6 +278,7 @@ int main(void) {
         cmocka_unit_test(places_of_a_scatter),
         cmocka_unit_test(steps_of_any_length),
         cmocka_unit_test(a_line_has_one_axis),
+        cmocka_unit_test(null_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
