@@ -29,6 +29,40 @@ static rp_status check_machinery(rp_compilation_config *cfg, int id, rp_error *e
     return st;
 }
 
+/* Of steps of a model, of the memory that they take and of the sizes that are captured for them. */
+static const int of_models[] = {CONFIG_ID_max_num_seqs,
+                                CONFIG_ID_max_num_batched_tokens,
+                                CONFIG_ID_long_prefill_token_threshold,
+                                CONFIG_ID_async_scheduling,
+                                CONFIG_ID_max_model_len,
+                                CONFIG_ID_gpu_memory_utilization,
+                                CONFIG_ID_decode_kernels,
+                                CONFIG_ID_sealed,
+                                CONFIG_ID_performance_mode,
+                                CONFIG_ID_cuda_graph_sizes,
+                                CONFIG_ID_max_cudagraph_capture_size,
+                                CONFIG_ID_cudagraph_num_of_warmups};
+
+rp_status config_note_models(rp_compilation_config *cfg, bool drop, rp_error *err) {
+    for (size_t i = 0; !cfg->resolved && i < sizeof of_models / sizeof *of_models; i++) {
+        const int id = of_models[i];
+        const config_field *f = &config_table[id];
+        bool asks = false;
+        char shown[CONFIG_SHOWN];
+        if (!cfg->typed[id]) continue;
+        RP_TRY(config_value_asks(f, config_slot(cfg, id), &asks, err));
+        if (!asks) continue;
+        char *text = config_value_text(f, config_slot(cfg, id));
+        if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
+        rp_status st = config_overrule(cfg, true, "only models read it", err, "%s=%s", f->name,
+                                       config_shown(text, shown));
+        base_free(text);
+        if (st == RP_OK && drop) st = rp_config_set_key(cfg, f->name, "null", err);
+        RP_TRY(st);
+    }
+    return RP_OK;
+}
+
 static rp_status check_pairs(const rp_compilation_config *cfg, rp_error *err) {
     if (!cfg->use_cudagraph && cfg->typed[CONFIG_ID_cudagraph_mode] &&
         cfg->cudagraph_mode.v != RP_CUDAGRAPH_NONE)

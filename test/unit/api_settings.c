@@ -186,6 +186,8 @@ static void no_graph_is_captured_and_that_is_said(void **state) {
     assert_string_equal(notes.data, "cudagraph_mode=FULL: rp_compile captures no graphs\n");
     (void)PIECES("level=2");
     assert_int_equal(notes.len, 0);
+    (void)PIECES("level=2", "max_num_seqs=4", "sealed=warn"); /* warn is what it is anyway */
+    assert_string_equal(notes.data, "max_num_seqs=4: only models read it\n");
     base_buf_done(&notes);
     rp_graph *g = trace_custom();
     rp_compilation_config *cfg = rp_config_new();

@@ -300,6 +300,26 @@ static void every_allocation_may_fail(void **state) {
     jit_fail_each_allocation(whole_life, 0);
 }
 
+/* Once for a function, however many graphs are compiled for it. */
+static void settings_of_models_are_told(void **state) {
+    base_buf said;
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    int64_t least = 3;
+    (void)state;
+    rp_jit_options o = jit_options(asking_user);
+    o.user = &least;
+    heard_start(&said, "");
+    rp_jit *f = jit_by(o, "level=1 max_num_seqs=4 sealed=fatal threads=1");
+    for (int64_t n = 2; n <= 6; n += 2) {
+        rp_value v = f32_of(data, 1, n, 0), args = rp_value_tuple(&v, 1);
+        rp_output_free(jit_ok(f, &args));
+    }
+    assert_string_equal(said.data, "max_num_seqs=4: only models read it\n"
+                                   "sealed=\"fatal\": only models read it\n");
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_blocks_are_symbols),
@@ -313,6 +333,7 @@ int main(void) {
         cmocka_unit_test(a_tensor_of_a_trace_is_no_argument),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
+        cmocka_unit_test(settings_of_models_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -450,7 +450,7 @@ static void run(const rp_graph *g, const char *const *settings, uint32_t matches
     uint32_t got = 0;
     for (uint32_t i = 0; i < info.n_passes; i++)
         if (strcmp(info.passes[i].name, "attention") == 0) got = info.passes[i].matches;
-    assert_int_equal(got, matches);
+    assert_int_equal(got, runs_elsewhere() ? 0 : matches); /* a GPU does without it */
     rp_compiled_free(c);
     rp_config_free(cfg);
 }
