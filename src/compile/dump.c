@@ -210,12 +210,13 @@ void compile_shape_text(int64_t first, int64_t last, char out[COMPILE_SHAPE]) {
         (void)snprintf(out, COMPILE_SHAPE, "(%" PRId64 ", %" PRId64 ")", first, last);
 }
 
-void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms) {
+void compile_log_code(const split_piece *sp, const compile_options *opt, const char *hit,
+                      double ms) {
     char shape[COMPILE_SHAPE];
     compile_shape_text(opt->first, opt->last, shape);
     if (hit) {
-        base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: code of graph %u found in the cache",
-                    sp->submod, sp->graph_index);
+        base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: fx graph cache hit for key %s",
+                    sp->submod, hit);
         return;
     }
     const char *by = opt->toolchain ? opt->toolchain->version : NULL,

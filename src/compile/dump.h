@@ -25,6 +25,8 @@ void compile_log_lowered(const split_piece *sp, const lower_piece *low, double m
 /* Sizes of a step as log lines have them: None, 8, (1, 8). */
 enum { COMPILE_SHAPE = 48 };
 void compile_shape_text(int64_t first, int64_t last, char out[COMPILE_SHAPE]);
-void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms);
+/* hit: the key of what was found, NULL where it was compiled. */
+void compile_log_code(const split_piece *sp, const compile_options *opt, const char *hit,
+                      double ms);
 
 #endif

@@ -350,7 +350,8 @@ static void report_job(compile_manager *m, const job *j) {
                     j->loaded ? "Directly load the %u-th graph for shape %s from %s via handle %s"
                               : "store the %u-th graph for shape %s from %s via handle %s",
                     e->piece->graph_index, e->range, m->opt->backend->name, j->handle);
-    if (j->loaded || j->code.ran) compile_log_code(e->piece, m->opt, j->loaded, j->ms);
+    if (j->loaded || j->code.ran)
+        compile_log_code(e->piece, m->opt, j->loaded ? j->handle : NULL, j->ms);
 }
 
 rp_status compile_manager_run(compile_manager *m, rp_error *err) {

@@ -360,7 +360,11 @@ static void second_time_is_cached(void **state) {
     rp_compiled *c = compile("level=2");
     CHECK_OK(rp_compiled_get_info(c, &first, &err), &err);
     rp_compiled_free(c);
+    base_buf heard;
+    heard_start(&heard, "inductor");
     c = compile("level=2");
+    CHECK_HEARD(&heard, "] submod_0: fx graph cache hit for key ");
+    heard_done(&heard);
     CHECK_OK(rp_compiled_get_info(c, &second, &err), &err);
     rp_compiled_free(c);
     assert_int_equal(first.compiles + first.cache_hits, 1);

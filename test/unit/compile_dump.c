@@ -230,19 +230,19 @@ static void what_a_piece_became_is_counted(void **state) {
                    ir_graph_count(sp.graph));
     assert_string_equal(heard.data, want);
     base_buf_clear(&heard);
-    compile_log_code(&sp, &o, true, 2.0);
+    compile_log_code(&sp, &o, "0123abcd", 2.0);
     o.toolchain = NULL;
-    compile_log_code(&sp, &o, false, 2.0);
+    compile_log_code(&sp, &o, NULL, 2.0);
     o.toolchain = &cc;
-    compile_log_code(&sp, &o, false, 20.04);
+    compile_log_code(&sp, &o, NULL, 20.04);
     const compile_nvrtc host = {.version = "none"}, gpu = {.arch = "sm_90", .version = "NVRTC 13"};
     o.nvrtc = &host;
-    compile_log_code(&sp, &o, false, 1);
+    compile_log_code(&sp, &o, NULL, 1);
     o.nvrtc = &gpu;
-    compile_log_code(&sp, &o, false, 2);
+    compile_log_code(&sp, &o, NULL, 2);
     assert_string_equal(
         heard.data,
-        "[inductor] submod_3: code of graph 1 found in the cache\n"
+        "[inductor] submod_3: fx graph cache hit for key 0123abcd\n"
         "[inductor] submod_3: Compiling graph 1 for shape None with cc for portable takes 2.0 ms\n"
         "[inductor] submod_3: Compiling graph 1 for shape None with gcc 12 for portable takes 20.0 "
         "ms\n"
