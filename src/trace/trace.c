@@ -95,6 +95,9 @@ static rp_status refuse(const rp_graph *g, rp_error *err) {
 rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_error *err) {
     base_error_clear(err);
     if (!g) return rp_fail(err, RP_INVALID, "graph is NULL");
+    if (n && !outputs)
+        return rp_fail(err, RP_INVALID, "graph @%s: the list of outputs is NULL",
+                       ir_graph_name(g->ir));
     if (g->finished)
         return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
     if (g->err.code != RP_OK) return refuse(g, err);
@@ -126,6 +129,8 @@ rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) {
 rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out, rp_error *err) {
     base_error_clear(err);
     ir_graph *ir = NULL;
+    if (!out || (len && !text))
+        return rp_fail(err, RP_INVALID, "rp_graph_parse: text and out must be given");
     RP_TRY(ir_parse(text, len, &ir, err));
     rp_status st = trace_graph_wrap(ir, out, err);
     if (st != RP_OK) ir_graph_free(ir);

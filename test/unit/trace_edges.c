@@ -264,8 +264,13 @@ static void null_is_an_error(void **state) {
     rp_graph *g = rp_graph_new("edges");
     rp_error err = {0};
     rp_tensor y = rp_concat(NULL, 2, 0);
+    assert_int_equal(rp_graph_finish(g, NULL, 1, &err), RP_INVALID);
+    assert_string_equal(err.text, "graph @edges: the list of outputs is NULL");
     assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
     rp_graph_free(g);
+    assert_int_equal(rp_graph_parse(NULL, 1, &g, &err), RP_INVALID);
+    assert_int_equal(rp_graph_parse("x", 1, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "rp_graph_parse: text and out must be given");
 }
 
 int main(void) {
