@@ -127,6 +127,7 @@ typedef struct front_mark {
     front_mark_kind kind;
     uint32_t axis;
     int64_t min, max;
+    bool looked_for; /* a traced call had its axis, or was told that it has none; by turn */
     char tensor[];
 } front_mark;
 

@@ -1,5 +1,6 @@
 /* What users said of sizes, and what calls showed. */
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "front/front.h"
 
@@ -47,6 +48,7 @@ static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, u
     m->axis = axis;
     m->min = min;
     m->max = max;
+    m->looked_for = false;
     memcpy(m->tensor, tensor, n);
     if (pthread_mutex_lock(&f->turn) != 0) {
         base_free(m);
@@ -136,6 +138,23 @@ rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigne
     return RP_OK;
 }
 
+static void find_marked(rp_jit *f, const char *source, uint32_t rank) {
+    for (front_mark *m = f->marks; m; m = m->next)
+        if (m->axis < rank && is_called(m->tensor, source)) m->looked_for = true;
+}
+
+/* A mark of nothing is a misspelt one, or one of another form of arguments: it is told once. */
+static void tell_missing(rp_jit *f) {
+    for (front_mark *m = f->marks; m; m = m->next) {
+        if (m->looked_for) continue;
+        base_log(RP_LOG_WARNING,
+                 "%s: a mark is about axis %u of %s, which no tensor of this call has; the first "
+                 "of a tuple is called L[0], an item of a map L['x']",
+                 f->name, m->axis, m->tensor);
+        m->looked_for = true;
+    }
+}
+
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) {
     rp_status st = RP_OK;
     base_buf source;
@@ -144,8 +163,10 @@ rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) {
         base_buf_clear(&source);
         (void)front_describe(a->word, a->at[i], &source);
         st = base_buf_status(&source, err);
+        if (st == RP_OK) find_marked(f, source.data, a->tensor[i]->tensor.rank);
         if (st == RP_OK) st = see_one(f, source.data, &a->tensor[i]->tensor, err);
     }
+    if (st == RP_OK) tell_missing(f);
     base_buf_done(&source);
     return st;
 }

@@ -300,6 +300,32 @@ static void every_allocation_may_fail(void **state) {
     jit_fail_each_allocation(whole_life, 0);
 }
 
+/* Once, when the first call is traced. */
+static void marks_of_nothing_are_told(void **state) {
+    base_buf said;
+    rp_error err = {0};
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    int64_t least = 3;
+    (void)state;
+    rp_jit *f = jit_at(asking_user, 1, RP_DYNAMIC_AUTO, &least);
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, 0, INT64_MAX, &err), &err);
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 1, 0, INT64_MAX, &err), &err);
+    CHECK_OK(rp_jit_mark_static(f, "x", 0, &err), &err);
+    heard_start(&said, "");
+    for (int64_t n = 2; n <= 6; n += 2) {
+        rp_value v = f32_of(data, 1, n, 0), args = rp_value_tuple(&v, 1);
+        rp_output_free(jit_ok(f, &args));
+    }
+    assert_string_equal(
+        said.data,
+        "forward: a mark is about axis 0 of x, which no tensor of this call has; the first of a "
+        "tuple is called L[0], an item of a map L['x']\n"
+        "forward: a mark is about axis 1 of L[0], which no tensor of this call has; the first of a "
+        "tuple is called L[0], an item of a map L['x']\n");
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
 /* Once for a function, however many graphs are compiled for it. */
 static void settings_of_models_are_told(void **state) {
     base_buf said;
@@ -334,6 +360,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
         cmocka_unit_test(settings_of_models_are_told),
+        cmocka_unit_test(marks_of_nothing_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
