@@ -90,12 +90,12 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->fn = o->fn;
     f->user = o->user;
     f->dynamic = o->dynamic;
-    f->fullgraph = o->fullgraph;
     f->suppress_errors = o->suppress_errors;
     f->uniform = o->uniform;
     rp_compilation_config *resolved = NULL;
     bool host = false;
     RP_TRY(take_config(f, o, err));
+    f->fullgraph = o->fullgraph || f->config->fullgraph;
     RP_TRY(take_limits(f, o, err));
     RP_TRY(front_shapes_take(f, err));
     RP_TRY(front_resolve(f->config, &resolved, err));

@@ -16,15 +16,17 @@ static void fullgraph_makes_a_break_an_error(void **state) {
     seen s = {0, 0, 0};
     rp_jit_options options = jit_options(by_sum);
     (void)state;
-    options.fullgraph = true;
     options.user = &s;
-    rp_jit *f = with(options);
-    rp_value v = f32_of(x, 2, 4, 4), args = rp_value_tuple(&v, 1);
-    assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "support/breaks.h:"));
-    assert_non_null(strstr(err.text, "graph break with fullgraph: Tensor.item()"));
-    assert_true(isnan(s.sum));
-    rp_jit_free(f);
+    for (int by_setting = 0; by_setting < 2; by_setting++) {
+        options.fullgraph = !by_setting;
+        rp_jit *f = jit_by(options, by_setting ? "level=1 fullgraph=true" : "level=1");
+        rp_value v = f32_of(x, 2, 4, 4), args = rp_value_tuple(&v, 1);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "support/breaks.h:"));
+        assert_non_null(strstr(err.text, "graph break with fullgraph: Tensor.item()"));
+        assert_true(isnan(s.sum));
+        rp_jit_free(f);
+    }
 }
 
 static rp_status counts_its_runs(void *user, rp_jit_call *call, const rp_value *args,
