@@ -54,6 +54,7 @@ typedef struct front_capture {
     rp_cudagraph_mode mode; /* NONE: calls are not captured */
     bool named;             /* `mode` of the options asks for it */
     bool borrows;          /* results lie in memory of the graphs, which the next call overwrites */
+    bool copies;           /* cudagraph_copy_inputs, which is not in the configuration any more */
     bool in_place;         /* arguments stay where they were when it was captured */
     bool required;         /* a call that is not captured is an error */
     rp_autograph *manager; /* NULL: none */

@@ -1,6 +1,7 @@
 /* What captures calls of a function, and what chooses its code: `mode`, and the settings of device graphs in its configuration. */
 #include "backend/registry.h"
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "config/config.h"
 #include "front/front.h"
@@ -52,6 +53,23 @@ static rp_status check_mode(const rp_jit *f, const named *m, rp_error *err) {
     return RP_OK;
 }
 
+/* backend=cudagraphs captures; what says that nothing is captured says something else. */
+static rp_status check_backend(const rp_compilation_config *c, rp_error *err) {
+    bool none = c->cudagraph_mode.set && c->cudagraph_mode.v == RP_CUDAGRAPH_NONE;
+    if (strcmp(c->backend, "cudagraphs") != 0 || (!none && c->use_cudagraph)) return RP_OK;
+    return rp_fail(err, RP_CONFIG, "backend=cudagraphs contradicts %s; give one of the two",
+                   none ? "cudagraph_mode=NONE" : "use_cudagraph=false");
+}
+
+/* Graphs of a function copy inputs in any mode, and rp_compile makes none: it is not told of this. */
+static rp_status take_copies(rp_jit *f, const named *m, rp_error *err) {
+    const rp_compilation_config *c = f->config;
+    bool graphs = m->graphs || (c->cudagraph_mode.set && c->cudagraph_mode.v != RP_CUDAGRAPH_NONE);
+    if (!c->cudagraph_copy_inputs || !graphs) return RP_OK;
+    f->capture.copies = true;
+    return rp_config_set_key(f->config, "cudagraph_copy_inputs", "null", err);
+}
+
 /* Who names a compiler, or how it is to work, wants something compiled. */
 static bool wants_level(const rp_compilation_config *c, const named *m) {
     return (c->typed[CONFIG_ID_backend] || m->graphs || m->tunes) && !c->typed[CONFIG_ID_level] &&
@@ -74,6 +92,8 @@ rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) {
     const named *m = NULL;
     RP_TRY(find_mode(mode, &m, err));
     RP_TRY(check_mode(f, m, err));
+    RP_TRY(check_backend(f->config, err));
+    RP_TRY(take_copies(f, m, err));
     f->capture.named = m->graphs;
     if (wants_level(f->config, m)) RP_TRY(rp_config_set(f->config, "level=2", err));
     return m->tunes ? take_tuning(f, m, err) : RP_OK;
@@ -96,18 +116,30 @@ static rp_status take_over(rp_jit *f, rp_error *err) {
     return rp_config_set(f->config, "cudagraph_mode=NONE", err);
 }
 
+/* Level 0 is the function itself, at each call. */
+static rp_status tell_eager(const rp_jit *f, bool typed, rp_cudagraph_mode asked, rp_error *err) {
+    static const char why[] = "level 0 of a function captures nothing";
+    const char *name = rp_cudagraph_mode_name(asked);
+    if (!typed || asked == RP_CUDAGRAPH_NONE) return RP_OK;
+    if (f->config->require_graph)
+        return rp_fail(err, RP_CONFIG, "require_graph: cudagraph_mode=%s: %s", name, why);
+    base_log(RP_LOG_WARNING, "cudagraph_mode=%s: %s", name, why);
+    return RP_OK;
+}
+
 rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bool host,
                             rp_error *err) {
     front_capture *c = &f->capture;
     bool typed = f->config->typed[CONFIG_ID_cudagraph_mode] != NULL;
     bool backend = strcmp(f->config->backend, "cudagraphs") == 0;
     rp_cudagraph_mode asked = (rp_cudagraph_mode)resolved->cudagraph_mode.v;
-    if (f->eager || !(typed || backend || c->named)) return RP_OK;
+    if (f->eager) return tell_eager(f, typed, asked, err);
+    if (!(typed || backend || c->named)) return RP_OK;
     c->mode = typed ? asked : RP_CUDAGRAPH_FULL;
     if (c->mode == RP_CUDAGRAPH_NONE) return RP_OK;
     RP_TRY(check_routine(f, c->mode, err));
     c->borrows = !backend;
-    c->in_place = typed && !c->named && !backend && !f->config->cudagraph_copy_inputs;
+    c->in_place = typed && !c->named && !backend && !c->copies;
     if (typed || f->config->require_graph) RP_TRY(take_over(f, err));
     /* Kernels of one op, as the device has them. */
     if (backend) RP_TRY(rp_config_set_key(f->config, "backend", host ? "aot_eager" : "eager", err));

@@ -57,6 +57,12 @@ static void names_are_those_of_torch(void **state) {
         {"reduce-overhead", "cudagraph_mode=NONE", "contradicts cudagraph_mode=NONE"},
         {"reduce-overhead", "use_cudagraph=false", "contradicts use_cudagraph=false"},
         {NULL, "level=2 cudagraph_mode=FULL_DECODE_ONLY", "give rp_jit_options.uniform"},
+        {NULL, "backend=cudagraphs cudagraph_mode=NONE",
+         "backend=cudagraphs contradicts cudagraph_mode=NONE"},
+        {NULL, "backend=cudagraphs use_cudagraph=false",
+         "backend=cudagraphs contradicts use_cudagraph=false"},
+        {NULL, "level=0 cudagraph_mode=FULL require_graph=true",
+         "require_graph: cudagraph_mode=FULL: level 0 of a function captures nothing"},
         {"max-autotune", "inductor_compile_config={\"max_autotune\":false}",
          "mode=max-autotune contradicts inductor_compile_config.max_autotune=false"},
         {"max-autotune", "inductor_compile_config.coordinate_descent_tuning=false",
@@ -73,6 +79,14 @@ static void names_are_those_of_torch(void **state) {
     }
     CHECK_OK(make("default", "threads=1", &f, &err), &err);
     rp_jit_free(f);
+    base_buf said;
+    heard_start(&said, "");
+    CHECK_OK(make(NULL, "level=0 cudagraph_mode=FULL", &f, &err), &err);
+    rp_jit_free(f);
+    CHECK_OK(make(NULL, "level=0 cudagraph_mode=NONE", &f, &err), &err);
+    rp_jit_free(f);
+    assert_string_equal(said.data, "cudagraph_mode=FULL: level 0 of a function captures nothing\n");
+    heard_done(&said);
 }
 
 /* They are beside other options, which are refused as without a mode. */
@@ -335,6 +349,8 @@ static void an_input_that_moved_is_an_error(void **state) {
         bool copied = m >= 2;
         rp_value v = f32_of(y, 1, N, 0), args = rp_value_tuple(&v, 1);
         rp_output *o = NULL;
+        base_buf said;
+        heard_start(&said, "");
         CHECK_OK(make(NULL, settings[m], &f, &err), &err);
         for (int i = 0; i < 3; i++) {
             fill(x, (float)i);
@@ -348,6 +364,8 @@ static void an_input_that_moved_is_an_error(void **state) {
             assert_true(is_halved(o, y, 0));
         else
             assert_non_null(strstr(err.text, "or set cudagraph_copy_inputs"));
+        if (said.len) fail_msg("%s: %s", settings[m], said.data);
+        heard_done(&said);
         rp_output_free(o);
         rp_jit_free(f);
     }
