@@ -258,7 +258,7 @@ rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *e
     f.n_backends = n;
     f.has_op = has_op;
     f.user = (void *)(uintptr_t)g;
-    RP_TRY(config_note_models(cfg, false, err));
+    RP_TRY(config_note_models(cfg, err));
     return rp_config_resolve(cfg, &f, err);
 }
 

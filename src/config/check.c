@@ -43,7 +43,7 @@ static const int of_models[] = {CONFIG_ID_max_num_seqs,
                                 CONFIG_ID_max_cudagraph_capture_size,
                                 CONFIG_ID_cudagraph_num_of_warmups};
 
-rp_status config_note_models(rp_compilation_config *cfg, bool drop, rp_error *err) {
+rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) {
     for (size_t i = 0; !cfg->resolved && i < sizeof of_models / sizeof *of_models; i++) {
         const int id = of_models[i];
         const config_field *f = &config_table[id];
@@ -57,7 +57,6 @@ rp_status config_note_models(rp_compilation_config *cfg, bool drop, rp_error *er
         rp_status st = config_overrule(cfg, true, "only models read it", err, "%s=%s", f->name,
                                        config_shown(text, shown));
         base_free(text);
-        if (st == RP_OK && drop) st = rp_config_set_key(cfg, f->name, "null", err);
         RP_TRY(st);
     }
     return RP_OK;

@@ -89,6 +89,7 @@ rp_status rp_config_clone(const rp_compilation_config *cfg, rp_compilation_confi
     for (size_t i = 0; i < cfg->n_notes; i++)
         RP_TRY_OUT(config_note_add(copy, cfg->notes[i].reason, err, "%s", cfg->notes[i].what));
     copy->resolved = cfg->resolved;
+    copy->told = cfg->told;
     *out = copy;
     copy = NULL;
 out:

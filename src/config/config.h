@@ -87,12 +87,14 @@ struct rp_compilation_config {
     /* Name by which the user gave the field (the field's own or an alias), NULL if he did not. */
     const char *typed[CONFIG_ID_COUNT_];
     bool resolved;
+    bool
+        told; /* what resolving overrules has been logged: copies are resolved in silence, with the notes */
     rp_config_note *notes;
     size_t n_notes;
 };
 
-/* For what is no model, before it is resolved: settings that only models read are noted and, where `drop`, not given any more. */
-rp_status config_note_models(rp_compilation_config *cfg, bool drop, rp_error *err) RP_MUST_USE;
+/* For what is no model, before it is resolved: settings that only models read are noted. */
+rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
 /* Appends a note (copies both texts). Also for rooms that downgrade something while loading. */
 rp_status config_note_add(rp_compilation_config *cfg, const char *reason, rp_error *err,
                           const char *what, ...) RP_PRINTF(4, 5) RP_MUST_USE;

@@ -25,7 +25,7 @@ rp_status config_overrule(rp_compilation_config *cfg, bool typed, const char *re
     va_start(ap, what);
     (void)vsnprintf(text, sizeof text, what, ap);
     va_end(ap);
-    base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "%s: %s", text, reason);
+    if (!cfg->told) base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "%s: %s", text, reason);
     return config_note_add(cfg, reason, err, "%s", text);
 }
 

@@ -52,7 +52,7 @@ static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) 
         RP_TRY(device_agrees(o->device, f->config, err));
         RP_TRY(rp_config_set_key(f->config, "device", device_name(o->device), err));
     }
-    RP_TRY(config_note_models(f->config, true, err));          /* once, not for each graph */
+    RP_TRY(config_note_models(f->config, err));
     if (o->suppress_errors) f->config->suppress_errors = true; /* of passes that fail */
     f->eager_config = rp_config_new();
     if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
@@ -99,6 +99,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     RP_TRY(take_limits(f, o, err));
     RP_TRY(front_shapes_take(f, err));
     RP_TRY(front_resolve(f->config, &resolved, err));
+    f->config->told = true;
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
     rp_status st = take_device(f, o->device, &host, err);
     if (st == RP_OK) st = front_mode_graphs(f, resolved, host, err);

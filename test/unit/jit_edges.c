@@ -335,13 +335,14 @@ static void settings_of_models_are_told(void **state) {
     rp_jit_options o = jit_options(asking_user);
     o.user = &least;
     heard_start(&said, "");
-    rp_jit *f = jit_by(o, "level=1 max_num_seqs=4 sealed=fatal threads=1");
+    rp_jit *f = jit_by(o, "level=1 max_num_seqs=4 sealed=fatal splitting_ops=a::b threads=1");
     for (int64_t n = 2; n <= 6; n += 2) {
         rp_value v = f32_of(data, 1, n, 0), args = rp_value_tuple(&v, 1);
         rp_output_free(jit_ok(f, &args));
     }
     assert_string_equal(said.data, "max_num_seqs=4: only models read it\n"
-                                   "sealed=\"fatal\": only models read it\n");
+                                   "sealed=\"fatal\": only models read it\n"
+                                   "splitting_ops at level 1: only level 3 splits the graph\n");
     heard_done(&said);
     rp_jit_free(f);
 }
