@@ -25,7 +25,7 @@ size_t hal_part_size(const hal_source *s, uint64_t part) {
 
 rp_status hal_memory_upload(hal_device *d, void *to, const hal_source *from, rp_error *err) {
     upload u = {from, to};
-    (void)d, (void)err;
+    if (from->size > 0 && hal_capturing(d)) return hal_refuse_captured(d, "an upload", err);
     base_parts(hal_part_count(from), from->threads, fill_part, &u);
     return RP_OK;
 }

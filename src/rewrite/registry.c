@@ -120,7 +120,6 @@ rp_status rp_pass_register(const rp_pass_desc *desc, rp_error *err) {
     RP_TRY(check_kind(&p.desc, err));
     memcpy(p.name, p.desc.name, strlen(p.desc.name) + 1);
     RP_TRY(copy_types(&p, err));
-    p.desc.types = p.types;
     RP_TRY(make_uuid(&p, err));
     while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire)) {
     }

@@ -77,6 +77,37 @@ static void logprobs_are_those_of_scoring(void **state) {
     rp_engine_close(e);
 }
 
+/* Up to the end of the context, whatever was asked for: each token has its own, and no more is reserved than there can be. The
+ * memory of 34 tokens is 8 bytes more than whole blocks of the allocator, which would notice one more. */
+static void logprobs_fill_the_context(void **state) {
+    static const uint32_t most[] = {0, 34, 35, 36, 1000, UINT32_MAX};
+    rp_error err = {0};
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        rp_request_options r = plain_request(most[i]);
+        r.n_prompt_ids = 5;
+        r.logprobs = true;
+        r.top_logprobs = i % 2 ? RP_MAX_TOP : 0;
+        uint64_t id = must_submit(e, &r);
+        must_run(e, -1);
+        rp_result got = must_result(e, id);
+        listener l = {&got, 0};
+        rp_score_options o = RP_SCORE_OPTIONS_INIT;
+        o.prompt_ids = got.prompt_ids;
+        o.n_prompt_ids = got.n_prompt_ids;
+        o.continuation_ids = got.output_ids;
+        o.n_continuation_ids = got.n_output_ids - 1; /* the last one has no place in the context */
+        o.top_logits = RP_MAX_TOP;
+        o.on_token = compare;
+        o.user = &l;
+        CHECK_OK(rp_engine_score(e, &o, NULL, &err), &err);
+        assert_int_equal(l.n, o.n_continuation_ids);
+        rp_engine_release(e, id);
+    }
+    rp_engine_close(e);
+}
+
 static void too_many_alternatives_are_refused(void **state) {
     rp_error err = {0};
     uint64_t id = 0;
@@ -161,6 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logprobs_are_those_of_scoring),
         cmocka_unit_test(logprobs_are_of_their_own_row),
+        cmocka_unit_test(logprobs_fill_the_context),
         cmocka_unit_test(too_many_alternatives_are_refused),
         cmocka_unit_test(each_end_has_its_reason),
     };

@@ -341,6 +341,63 @@ static void uploads_arrive_whole(void **state) {
     }
 }
 
+/* What calls a device may be asked for that no graph can do again. */
+typedef enum { WAITS, REPLAYS, RECORDS, WAITS_FOR_EVENT, UPLOADS, TIMES, N_REFUSED } refused_call;
+
+static rp_status call_refused(hal_device *d, refused_call call, hal_graph *g, hal_event *e,
+                              void *at, rp_error *err) {
+    bytes b = {0};
+    const hal_source from = {fill_bytes, &b, 100, 1};
+    const hal_launch none = {.name = "none"};
+    int64_t ns = 0;
+    switch (call) {
+    case WAITS: return d->ops->synchronize(d, err);
+    case REPLAYS: return d->ops->graph_launch(g, err);
+    case RECORDS: return d->ops->event_record(d, e, err);
+    case WAITS_FOR_EVENT: return d->ops->event_wait(d, e, err);
+    case UPLOADS: return d->ops->upload(d, at, &from, err);
+    default: return hal_time(d, &none, 1, 0, &ns, err);
+    }
+}
+
+/* Each of them fails while calls are captured, does nothing, and is why the capture fails; behind it all of them work. */
+static void what_no_graph_can_do_is_refused(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    static const char *const said[N_REFUSED] = {
+        "waiting for the device", "a replay",  "recording an event",
+        "waiting for an event",   "an upload", ""};
+    hal_device *d = ((fixture *)*state)->d;
+    hal_graph *g = NULL, *made = NULL;
+    hal_event *e = NULL;
+    uint32_t n = 0;
+    rp_error err = {0};
+    char *at = get_memory(d, 100);
+    CHECK_OK(d->ops->graph_build(d, NULL, 0, 0, "empty", &g, &err), &err);
+    CHECK_OK(d->ops->event_new(d, &e, &err), &err);
+    for (int call = 0; call < N_REFUSED; call++) {
+        rp_error why = {0}, end = {0};
+        const uint64_t replays = hal_device_counters(d)->graph_launches;
+        CHECK_OK(hal_capture_begin(d, &err), &err);
+        if (call_refused(d, (refused_call)call, g, e, at, &why) != RP_INVALID)
+            fail_msg("call %d: %s", call, why.text);
+        if (strncmp(why.text, said[call], strlen(said[call])) != 0 ||
+            !strstr(why.text, " while calls are captured, which cannot be replayed"))
+            fail_msg("call %d: %s", call, why.text);
+        assert_int_equal(hal_capture_end(d, "refused", &made, &n, &end), RP_INVALID);
+        assert_string_equal(end.text, why.text);
+        assert_null(made);
+        assert_int_equal(hal_device_counters(d)->graph_launches, replays);
+        CHECK_OK(d->ops->synchronize(d, &err), &err);
+        assert_true(is_filled(d, at, 0, 100));
+    }
+    for (int call = 0; call < N_REFUSED; call++)
+        CHECK_OK(call_refused(d, (refused_call)call, g, e, at, &err), &err);
+    CHECK_OK(d->ops->event_synchronize(e, &err), &err);
+    d->ops->event_free(e);
+    d->ops->graph_free(g);
+    d->ops->release(d, at, 100);
+}
+
 static void audit_names_launch_and_argument(void **state) {
     NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
@@ -468,7 +525,7 @@ static void barriers_hold_in_random_lists(void **state) {
     for (int i = 0; i < BUFS; i++) d->ops->release(d, buf[i], N * 8);
 }
 
-static void graph_replays_what_was_built(void **state) {
+static void graph_launches_what_was_built(void **state) {
     fixture *f = *state;
     hal_device *d = f->d;
     int64_t *a = get_memory(d, N * 8), *b = get_memory(d, N * 8);
@@ -1021,13 +1078,15 @@ int main(void) {
         EACH(uploads_arrive_whole),
         ON_GPU(copies_go_both_ways),
         ON_GPU(uploads_arrive_whole),
+        EACH(what_no_graph_can_do_is_refused),
+        ON_GPU(what_no_graph_can_do_is_refused),
         EACH(audit_names_launch_and_argument),
         ON_GPU(audit_names_launch_and_argument),
         EACH(overlapping_ranges_are_refused),
         ON_GPU(overlapping_ranges_are_refused),
         EACH(launches_run_in_order_whatever_the_shares),
         EACH(barriers_hold_in_random_lists),
-        EACH(graph_replays_what_was_built),
+        EACH(graph_launches_what_was_built),
         EACH(empty_lists_are_fine),
         ON_GPU(empty_lists_are_fine),
         EACH(scratch_is_private_and_large_enough),

@@ -255,6 +255,36 @@ static void entries_are_found_whatever_is_guessed(void **state) {
     rp_jit_free(f);
 }
 
+/* Who found an entry, and has waited since, is told that it is gone; a look-up does not find it, by whatever way. */
+static void what_was_dropped_serves_nobody(void **state) {
+    rp_error err = {0};
+    front_args a;
+    (void)state;
+    rp_jit *f = jit_at(copied, 1, RP_DYNAMIC_NONE, NULL);
+    rp_value v = f32_of(room, 1, 8, 0), args = rp_value_tuple(&v, 1);
+    for (int last = 0; last < 2;
+         last++) { /* where another was used behind it; where it was the last */
+        v.tensor.dim[0] = 8;
+        rp_output_free(jit_ok(f, &args));
+        v.tensor.dim[0] = 9;
+        if (!last) rp_output_free(jit_ok(f, &args));
+        v.tensor.dim[0] = 8;
+        CHECK_OK(front_args_read(&a, &args, &err), &err);
+        front_entry *e = front_entry_find(f, &a);
+        assert_non_null(e);
+        assert_true(front_entry_serves(f, e, &a));
+        front_entry_drop(f, e);
+        assert_false(front_entry_serves(f, e, &a));
+        assert_null(front_entry_find(f, &a));
+        const uint32_t n = f->n_entries;
+        front_entry_drop(f, e); /* nothing is dropped twice */
+        assert_int_equal(f->n_entries, n);
+        front_entry_unref(e);
+        front_args_done(&a);
+    }
+    rp_jit_free(f);
+}
+
 /* A hash is a reason to look no further, and never one to believe. */
 static void equal_hashes_are_no_equal_words(void **state) {
     rp_error err = {0};
@@ -301,6 +331,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(equal_words_have_one_hash),
         cmocka_unit_test(many_items_are_read),
         cmocka_unit_test(entries_are_found_whatever_is_guessed),
+        cmocka_unit_test(what_was_dropped_serves_nobody),
         cmocka_unit_test(equal_hashes_are_no_equal_words),
         cmocka_unit_test(of_several_the_last_used_serves),
     };

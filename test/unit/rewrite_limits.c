@@ -296,6 +296,11 @@ static rp_tensor means(rp_graph *g, rp_tensor x) {
 }
 
 /* Sizes that are numbers, symbols, or of which the first is a symbol: a batch of rows. */
+static rp_tensor exponents(rp_graph *g, rp_tensor x) {
+    (void)g;
+    return rp_exp(x);
+}
+
 static void each_form_of_sizes_is_found(void **state) {
     static const char *const any[] = {"f32[T,D]"};
     rp_error err = {0};
@@ -312,6 +317,35 @@ static void each_form_of_sizes_is_found(void **state) {
         if (matches(means, "means") != 1) fail_msg("form %d", form);
     }
     sizes = FIXED;
+}
+
+/* What was registered is the registry's: the memory that it came in may be used for something else. */
+static void what_is_given_is_copied(void **state) {
+    char name[] = "copied", uuid[] = "7", first[] = "f32[D]", *types[] = {first};
+    rp_pass_desc d = {.size = sizeof d,
+                      .name = name,
+                      .uuid = uuid,
+                      .types = (const char *const *)types,
+                      .n_types = 1,
+                      .pattern = exponent,
+                      .replacement = opposite};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_pass_register(&d, &err), &err);
+    const rewrite_pass *p = rewrite_at(n_passes() - 1);
+    char key[sizeof p->uuid];
+    memcpy(key, p->uuid, sizeof key);
+    assert_int_equal(matches(exponents, "copied"), 0); /* of rank 1, and these have two */
+    memcpy(first, "f32[2]", sizeof first);
+    types[0] = name;
+    memset(name, 'x', sizeof name - 1);
+    memset(uuid, 'x', sizeof uuid - 1);
+    memset(&d, 0, sizeof d);
+    assert_string_equal(rp_pass_name(n_passes() - 1), "copied");
+    assert_string_equal(p->desc.types[0], "f32[D]");
+    assert_string_equal(p->desc.name, "copied");
+    assert_memory_equal(p->desc.uuid, key, sizeof key);
+    assert_int_equal(matches(exponents, "copied"), 0);
 }
 
 static rp_tensor sines(rp_graph *g, rp_tensor x) {
@@ -384,6 +418,7 @@ int main(void) {
         cmocka_unit_test(a_replacement_has_the_type_of_the_pattern),
         cmocka_unit_test(attributes_tell_values_apart),
         cmocka_unit_test(each_form_of_sizes_is_found),
+        cmocka_unit_test(what_is_given_is_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
