@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "reprise/reprise.h"
 
 /* setting: one, or an object of some. */
@@ -154,6 +155,42 @@ static void every_target_is_told(void **state) {
     rp_graph_free(g);
 }
 
+/* Spans come as they end, within the call; of one depth each begins behind the one before, and a deeper one lies within the next
+ * that is less deep. */
+static void spans_are_those_of_the_call(void **state) {
+    static const char *const stages[] = {
+        "split", "passes", "fuse", "lower and generate", "submod_0", "assemble the plan"};
+    static const double ROUND = 1e-5;
+    enum { DEPTHS = 4, N = sizeof stages / sizeof *stages };
+    double behind[DEPTHS] = {0}, first[DEPTHS] = {0}, last = 0;
+    bool seen[N] = {false};
+    json_t *span;
+    size_t i;
+    (void)state;
+    rp_graph *g = softmax();
+    const int64_t t0 = base_now_ns();
+    json_t *o = explain(g, "level=2", "T=4");
+    const double all = (double)(base_now_ns() - t0) / 1e6;
+    json_array_foreach(json_object_get(o, "spans"), i, span) {
+        const double start = number(span, "start_ms"), end = start + number(span, "ms");
+        const int depth = (int)number(span, "depth");
+        const char *name = json_string_value(json_object_get(span, "name"));
+        assert_in_range(depth, 0, DEPTHS - 1);
+        if (start < behind[depth] - ROUND || end < start || end < last - ROUND || end > all + ROUND)
+            fail_msg("%s: %g to %g of %g, behind %g", name, start, end, all, behind[depth]);
+        if (depth + 1 < DEPTHS && first[depth + 1] > 0 && first[depth + 1] < start)
+            fail_msg("%s begins at %g, what it has at %g", name, start, first[depth + 1]);
+        for (int d = depth + 1; d < DEPTHS; d++) first[d] = 0;
+        if (first[depth] == 0) first[depth] = start;
+        behind[depth] = last = end;
+        for (int k = 0; k < N; k++) seen[k] = seen[k] || strcmp(name, stages[k]) == 0;
+    }
+    for (int k = 0; k < N; k++)
+        if (!seen[k]) fail_msg("no span of '%s'", stages[k]);
+    json_decref(o);
+    rp_graph_free(g);
+}
+
 static void what_is_wrong_is_refused(void **state) {
     rp_error err = {0};
     char *text = NULL;
@@ -183,9 +220,13 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_have_their_nodes),  cmocka_unit_test(guards_have_their_cause),
-        cmocka_unit_test(ranges_are_told),           cmocka_unit_test(built_in_products_are_told),
-        cmocka_unit_test(every_target_is_told),      cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(kernels_have_their_nodes),
+        cmocka_unit_test(guards_have_their_cause),
+        cmocka_unit_test(ranges_are_told),
+        cmocka_unit_test(built_in_products_are_told),
+        cmocka_unit_test(spans_are_those_of_the_call),
+        cmocka_unit_test(every_target_is_told),
+        cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
