@@ -91,6 +91,7 @@ static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_
         goto out;
     }
     RP_TRY_OUT(place_outputs(&e));
+    RP_TRY_OUT(lower_sizes_status(&p, err));
     *out = p;
     p.arena = NULL;
 out:

@@ -416,6 +416,10 @@ static rp_status lower_groups(lowerer *L) {
     return RP_OK;
 }
 
+rp_status lower_sizes_status(const lower_piece *p, rp_error *err) {
+    return ir_dims_exhausted(p->dims) ? rp_fail(err, RP_NOMEM, "sizes of a piece") : RP_OK;
+}
+
 rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
                       rp_error *err) {
     rp_status st = RP_OK;
@@ -437,6 +441,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
     place_leaves(&L);
     RP_TRY_OUT(lower_groups(&L));
     RP_TRY_OUT(finish_source(&L));
+    RP_TRY_OUT(lower_sizes_status(&p, &local));
     *out = p;
     p.arena = NULL;
 out:

@@ -188,6 +188,8 @@ typedef struct lower_options {
 rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
                       rp_error *err) RP_MUST_USE;
 void lower_done(lower_piece *p);
+/* RP_NOMEM where a size of p found no memory: nothing that it stands in may be used. */
+rp_status lower_sizes_status(const lower_piece *p, rp_error *err) RP_MUST_USE;
 /* The source with a comment before each kernel that names its call sites: for readers, never compiled. */
 void lower_source_print(const lower_piece *p, base_buf *out);
 /* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */

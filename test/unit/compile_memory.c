@@ -63,6 +63,69 @@ static void branches_without_memory(void **state) {
     for (int n = THOROUGH() ? 1 : MOST; n <= MOST; n++) assert_true(fail_each(n) > 400);
 }
 
+/* Outputs that are views, sums, products, rows that are picked and rows that are put. */
+static ir_graph *all_kinds(int n) {
+    static const char *const kinds[] = {"permute %%x {axes=[1,0]}",
+                                        "sum %%x {axis=1, keep=true}",
+                                        "matmul %%x, %%x {trans_b=true}",
+                                        "gather %%x, %%i",
+                                        "exp %%x",
+                                        "cumsum %%x {axis=1}"};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    char text[8192];
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    size_t at = (size_t)snprintf(text, sizeof text, "graph @g(%%x: f32[4,4], %%i: i32[3]) {\n");
+    for (int i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %%k%d = const %d\n  %%v%d = ", i, i,
+                               i);
+        at += (size_t)snprintf(text + at, sizeof text - at, kinds[i % KINDS], 0);
+        at += (size_t)snprintf(text + at, sizeof text - at, "\n  %%o%d = add %%v%d, %%k%d\n", i, i,
+                               i);
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "  %%p%d = slice %%o%d {axis=0, start=1, stop=2}\n", i, i);
+    }
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%%p%d", i ? ", " : "  ret ", i);
+    (void)snprintf(text + at, sizeof text - at, " }\n");
+    if (ir_parse(text, strlen(text), &g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
+    return g;
+}
+
+/* What every compiler makes of a graph is whole, or an error; an arena asks for memory at another node of each graph. */
+static void lowering_without_memory(void **state) {
+    static const struct {
+        const rp_compiler *compiler;
+        gen_target target;
+    } all[] = {
+        {&compile_eager, GEN_HOST}, {&compile_inductor, GEN_HOST}, {&compile_cuda, GEN_CUDA}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int n = 1; n <= 24; n += THOROUGH() ? 1 : 5) {
+            ir_graph *g = all_kinds(n);
+            const lower_options o = {.isa = GEN_ISA_PORTABLE, .target = all[i].target};
+            const size_t live = base_live();
+            uint64_t failures = 0;
+            for (bool failed = true; failed; failures += failed) {
+                rp_error err = {0};
+                lower_piece low = {0};
+                (void)base_alloc_fail_nth(failures + 1);
+                const rp_status st = all[i].compiler->lower(g, &o, &low, &err);
+                failed = base_alloc_fail_nth(0);
+                if (st != (failed ? RP_NOMEM : RP_OK))
+                    fail_msg("compiler %zu, %d outputs, allocation %llu: %s", i, n,
+                             (unsigned long long)failures, err.text);
+                if (st == RP_OK) {
+                    assert_int_equal(low.n_outputs, n);
+                    lower_done(&low);
+                }
+                assert_int_equal(base_live(), live);
+            }
+            assert_true(failures > 2);
+            ir_graph_free(g);
+        }
+}
+
 /* A program that times kernels is whole, or an error: what finds no memory is not left out. */
 static void benchmarks_without_memory(void **state) {
     static const char text[] = "graph @g(%x: f32[4,64], %y: f32[4,64]) {\n  %0 = mul %x, %y\n"
@@ -98,6 +161,7 @@ static void benchmarks_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(branches_without_memory),
+                                       cmocka_unit_test(lowering_without_memory),
                                        cmocka_unit_test(benchmarks_without_memory)};
     return cmocka_run_group_tests_name("unit/compile_memory", tests, NULL, NULL);
 }
