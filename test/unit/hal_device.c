@@ -568,6 +568,33 @@ static void graph_launches_what_was_built(void **state) {
     d->ops->release(d, b, N * 8);
 }
 
+/* What a graph takes is told, of a graph of nothing, too: what it is, its launches with all that they have, its name. */
+static void a_graph_takes_what_it_keeps(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    enum { LAUNCHES = 40, NAME = 4000 };
+    hal_device *d = ((fixture *)*state)->d;
+    static char name[NAME + 1];
+    hal_graph *empty = NULL, *named = NULL, *full = NULL;
+    rp_error err = {0};
+    void *ab[2] = {get_memory(d, N * 8), get_memory(d, N * 8)};
+    long long one = 1;
+    hal_launch l[LAUNCHES];
+    memset(name, 'x', NAME);
+    for (int i = 0; i < LAUNCHES; i++) l[i] = kernel(add_kernel, ab, 2, &one, 0, 1);
+    CHECK_OK(d->ops->graph_build(d, NULL, 0, 0, "", &empty, &err), &err);
+    CHECK_OK(d->ops->graph_build(d, NULL, 0, 0, name, &named, &err), &err);
+    CHECK_OK(d->ops->graph_build(d, l, LAUNCHES, 0, "", &full, &err), &err);
+    const size_t least = d->ops->graph_bytes(empty);
+    assert_true(least >= sizeof(void *));
+    assert_int_equal(d->ops->graph_bytes(named) - least, NAME);
+    assert_true(d->ops->graph_bytes(full) - least >=
+                LAUNCHES * (sizeof *l + sizeof ab + sizeof one));
+    d->ops->graph_free(empty);
+    d->ops->graph_free(named);
+    d->ops->graph_free(full);
+    for (int i = 0; i < 2; i++) d->ops->release(d, ab[i], N * 8);
+}
+
 static void empty_lists_are_fine(void **state) {
     NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
@@ -1087,6 +1114,7 @@ int main(void) {
         EACH(launches_run_in_order_whatever_the_shares),
         EACH(barriers_hold_in_random_lists),
         EACH(graph_launches_what_was_built),
+        EACH(a_graph_takes_what_it_keeps),
         EACH(empty_lists_are_fine),
         ON_GPU(empty_lists_are_fine),
         EACH(scratch_is_private_and_large_enough),

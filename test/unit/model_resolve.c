@@ -5,6 +5,7 @@
 #include "support/gguf.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/spawn.h"
 #include "model/fetch.h"
 #include "model/resolve.h"
+#include "model/watch.h"
 
 static char dir[64];
 
@@ -274,6 +276,52 @@ static void fetching_can_be_called_off(void **state) {
     free(path);
 }
 
+typedef struct heard {
+    atomic_uint calls;
+    _Atomic uint64_t bytes;
+} heard;
+
+static void hear(void *user, const char *phase, uint64_t done, uint64_t total) {
+    heard *h = user;
+    assert_string_equal(phase, "folder");
+    assert_true(done <= total);
+    atomic_store(&h->bytes, done);
+    (void)atomic_fetch_add(&h->calls, 1);
+}
+
+static uint64_t watched(const char *folder, uint64_t total) {
+    heard h = {0};
+    const model_resolve_options o = {.progress = hear, .user = &h};
+    model_watch *w = model_watch_start(&o, "folder", folder, total);
+    assert_non_null(w);
+    while (atomic_load(&h.calls) < 1) (void)usleep(1000);
+    model_watch_stop(w);
+    return atomic_load(&h.bytes);
+}
+
+/* What lies in a folder and in those below, eight down and no further; links lead nowhere, and what is more than there will be is all of it. */
+static void a_folder_is_watched(void **state) {
+    char path[4200];
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s", in_dir("watched"));
+    const size_t root = strlen(path);
+    for (int i = 0; i < 11; i++) {
+        const size_t n = strlen(path);
+        CHECK_OK(base_dir_make(path, &err), &err);
+        (void)snprintf(path + n, sizeof path - n, "/file");
+        CHECK_OK(base_file_write(path, "0123456789", 10, &err), &err);
+        (void)snprintf(path + n, sizeof path - n, "/link");
+        assert_int_equal(symlink("..", path), 0);
+        (void)snprintf(path + n, sizeof path - n, "/d");
+    }
+    path[root] = 0;
+    assert_int_equal(watched(path, 1000), 9 * 10);
+    assert_int_equal(watched(path, 50), 50);
+    assert_null(model_watch_start(&(model_resolve_options){0}, "folder", path, 1));
+    model_watch_stop(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms),
@@ -282,6 +330,7 @@ int main(void) {
         cmocka_unit_test(the_first_whole_copy_is_taken),
         cmocka_unit_test(fetching_fails_cleanly),
         cmocka_unit_test(fetching_can_be_called_off),
+        cmocka_unit_test(a_folder_is_watched),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

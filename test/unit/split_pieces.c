@@ -291,6 +291,30 @@ static void check_splits(const ir_graph *g, const char *const ops[2], uint64_t s
     check_equal(g, ops + 1, 1, seed + 2);
 }
 
+/* A graph may return what it wrote to a state or an input, in a piece in front of the last one, within it, or as a view: it is read where it lies. */
+static void returned_versions_stay_where_they_are(void **state) {
+    static const char *const texts[] = {
+        "graph @f(%x: f32[4]) {\n  %s = state @s : f32[4]\n  %m = mul %s, %x\n"
+        "  %u = update %s, %m\n  %q = neg %m\n  ret %u, %q }",
+        "graph @f(%x: f32[4]) {\n  %s = state @s : f32[4]\n  %m = mul %s, %x\n"
+        "  %u = update %s, %m\n  %q = cumsum %m {axis=0}\n  %n = neg %q\n  ret %n, %u }",
+        "graph @f(%x: f32[4]) {\n  %s = state @s : f32[2,2]\n  %v = reshape %x {shape=[2,2]}\n"
+        "  %u = update %s, %v\n  %r = reshape %u {shape=[4]}\n  %q = cumsum %r {axis=0}\n"
+        "  ret %r, %q, %u }"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ir_graph *g = parse(texts[i]);
+        split_result r = split_by(g, (const char *[]){"cumsum"}, 1);
+        uint32_t effects = 0;
+        for (uint32_t k = 0; k < r.n_pieces; k++)
+            for (ir_ref n = 0; n < ir_graph_count(r.pieces[k].graph); n++)
+                effects += ir_node_is_effect(ir_node_at(r.pieces[k].graph, n));
+        assert_int_equal(effects, 1);
+        split_done(&r);
+        ir_graph_free(g);
+    }
+}
+
 /* Views of what the last, splitting piece makes are returned by that; memory is a leaf of every piece that uses it. */
 static void versions_cross_borders(void **state) {
     static const char *const ops[] = {"reprise::exp", "reprise::update"};
@@ -465,6 +489,7 @@ int main(void) {
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),
         cmocka_unit_test(versions_cross_borders),
+        cmocka_unit_test(returned_versions_stay_where_they_are),
         cmocka_unit_test(any_operand_may_be_written),
         cmocka_unit_test(results_cross_borders),
         cmocka_unit_test(a_version_is_of_the_piece_that_wrote_it),
