@@ -259,6 +259,19 @@ static void damage_is_told_apart(void **state) {
     err = (rp_error){0};
     st = cache_import(s, bundle, NULL, &err);
     SAYS(RP_CORRUPT, "%s is cut short; export it again");
+    /* More behind the whole of it: a byte, and the same bundle once more. */
+    for (size_t more = 1; more <= size; more += size - 1) {
+        char *longer = base_alloc(size + more);
+        assert_non_null(longer);
+        memcpy(longer, good, size);
+        memcpy(longer + size, good, more);
+        CHECK_OK(base_file_write_atomic(bundle, longer, size + more, &err), &err);
+        err = (rp_error){0};
+        st = cache_import(s, bundle, NULL, &err);
+        assert_int_equal(st, RP_CORRUPT);
+        if (!strstr(err.text, "is damaged at its end")) fail_msg("%s", err.text);
+        base_free(longer);
+    }
 #undef SAYS
     base_free(good);
     cache_store_close(s);

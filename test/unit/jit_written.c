@@ -153,6 +153,10 @@ static void what_cannot_be_written_is_told(void **state) {
         v[0] = f32_of((float[COLUMNS]){0}, 1, COLUMNS, 0);
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
         assert_non_null(strstr(err.text, "stride 0 along axis 0"));
+        v[1] = f32_of(x, 2, 1, COLUMNS); /* an axis of one element repeats nothing */
+        v[1] = rp_value_strided(v[1].tensor, (const int64_t[]){0, 0});
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "stride 0 along axis 1"));
         rp_jit_free(f);
     }
 }

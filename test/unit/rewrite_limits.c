@@ -61,7 +61,7 @@ static rp_tensor not_of_its_type(void *user, rp_graph *g, const rp_tensor *in) {
 
 /* --- code ------------------------------------------------------------------------------------------------ */
 
-static enum { NOTHING, STATE, UPDATE, RECORDS_BADLY } doing;
+static enum { NOTHING, STATE, UPDATE, RECORDS_BADLY, BEHIND, ASKS_BEHIND } doing;
 
 static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
     const rp_graph *g = rp_rewrite_graph(r);
@@ -72,7 +72,10 @@ static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
         rp_status st = rp_graph_node(g, i, &n, err);
         if (st != RP_OK) return st;
         if (strcmp(n.op, wanted) != 0) continue;
+        const uint32_t behind = rp_graph_count(g, RP_GRAPH_NODES); /* the first that is none */
+        if (doing == ASKS_BEHIND) return (void)rp_rewrite_value(r, behind), RP_OK;
         rp_tensor x = rp_rewrite_value(r, rp_graph_at(g, RP_GRAPH_INPUTS, 0));
+        if (doing == BEHIND) return rp_rewrite_replace(r, behind, x, err);
         if (doing == RECORDS_BADLY) return (void)rp_sum(x, 7, false), RP_OK;
         return rp_rewrite_replace(r, i, x, err);
     }
@@ -271,11 +274,13 @@ static rp_tensor with_state(rp_graph *g, rp_tensor x) {
 static void code_is_checked(void **state) {
     static const char *const why[] = {[STATE] = "belongs to the graph's caller",
                                       [UPDATE] = "(update) is memory",
-                                      [RECORDS_BADLY] = "axis 7 out of range"};
+                                      [RECORDS_BADLY] = "axis 7 out of range",
+                                      [BEHIND] = "has no node",
+                                      [ASKS_BEHIND] = "has no node"};
     rp_error err = {0};
     (void)state;
     CHECK_OK(add((rp_pass_desc){.name = "code", .uuid = "1", .run = code}, &err), &err);
-    for (int what = NOTHING; what <= RECORDS_BADLY; what++) {
+    for (int what = NOTHING; what <= ASKS_BEHIND; what++) {
         rp_compiled *c = NULL;
         err = (rp_error){0};
         doing = what;

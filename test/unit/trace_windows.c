@@ -253,7 +253,14 @@ static void upsampling_repeats(void **state) {
             int64_t row = i / (d[3] * times), column = i % (d[3] * times);
             want[i] = in.data[row / times * d[3] + column / times];
         }
-        assert_int_equal(run(g, rp_upsample_nearest2d(x, times), &in, got, n), times > 0);
+        const rp_tensor y = rp_upsample_nearest2d(x, times);
+        const rp_shape s = rp_tensor_shape(y);
+        for (uint32_t k = 0; k < 4 && times > 0; k++) {
+            int64_t size = 0;
+            assert_true(rp_dim_is_const(s.dim[k], &size));
+            assert_int_equal(size, k < 2 ? d[k] : d[k] * times);
+        }
+        assert_int_equal(run(g, y, &in, got, n), times > 0);
         same(got, want, n, "upsampled");
         ir_value_done(&in);
     }
