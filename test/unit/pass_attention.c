@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "pass/attention.h"
+#include "pass/hidden.h"
 #include "pass/pipeline.h"
 #include "reprise/reprise.h"
 #include "support/heard.h"
@@ -529,6 +530,34 @@ static void explain_and_log_tell(void **state) {
     }
 }
 
+/* Of every box of a mask that hides what is right of the diagonal, however it is moved: what is known to be hidden is what is. */
+static void boxes_are_those_of_the_operand(void **state) {
+    enum { ROWS = 6, COLUMNS = 9, DOWN = 3, RIGHT = 4 };
+    static const char text[] =
+        "graph @g(%s: f32[9,13]) {\n  %row = iota {axis=0, dtype=i32, shape=[9,13]}\n"
+        "  %col = iota {axis=1, dtype=i32, shape=[9,13]}\n  %right = gt %col, %row\n"
+        "  %never = const -inf\n  %w = where %right, %never, %s\n"
+        "  %d = slice %w {axis=0, start=3, stop=9}\n  %r = slice %d {axis=1, start=4, stop=13}\n"
+        "  %t = permute %r {axes=[1,0]}\n  %o = reshape %t {shape=[9,1,6]}\n  ret %r, %t, %o }";
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    for (int way = 0; way < 3; way++)
+        for (int at = 0; at < ROWS * ROWS * COLUMNS * COLUMNS; at++) {
+            const int64_t r0 = at % ROWS, r1 = at / ROWS % ROWS;
+            const int64_t c0 = at / ROWS / ROWS % COLUMNS, c1 = at / ROWS / ROWS / COLUMNS;
+            const pass_box boxes[] = {
+                {{r0, c0}, {r1, c1}}, {{c0, r0}, {c1, r1}}, {{c0, 0, r0}, {c1, 0, r1}}};
+            if (r0 > r1 || c0 > c1) continue;
+            const bool hidden = c0 + RIGHT > r1 + DOWN;
+            if (pass_is_hidden(g, ir_output_at(g, (uint32_t)way), &boxes[way]) != hidden)
+                fail_msg("way %d: rows %d to %d, columns %d to %d", way, (int)r0, (int)r1, (int)c0,
+                         (int)c1);
+        }
+    ir_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_form),
@@ -536,6 +565,7 @@ int main(void) {
         cmocka_unit_test(compiled_bits_are_those_of_level_0),
         cmocka_unit_test(bands_of_long_rows),
         cmocka_unit_test(explain_and_log_tell),
+        cmocka_unit_test(boxes_are_those_of_the_operand),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }
