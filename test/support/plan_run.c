@@ -326,3 +326,14 @@ const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value
     }
     return d;
 }
+
+void plan_run_values(const ir_graph *g, const plan_run *r, ir_value *out) {
+    for (uint32_t i = 0; i < r->n_out; i++, out++)
+        if (r->out_size[i]) unpack(g, ir_output_at(g, i), r->out[i], r->out_size[i], out->data);
+    for (uint32_t i = 0; i < r->n_state; i++, out++)
+        if (r->state_size[i])
+            unpack(g, ir_leaf_at(g, IR_LEAF_STATE, i), r->state[i], r->state_size[i], out->data);
+    for (uint32_t i = 0; i < r->n_input; i++, out++)
+        if (r->input_size[i])
+            unpack(g, ir_leaf_at(g, IR_LEAF_INPUT, i), r->input[i], r->input_size[i], out->data);
+}

@@ -43,5 +43,7 @@ const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_ru
  * and the same NaNs. */
 const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out,
                             const ir_value *states, const ir_value *inputs, double bound);
+/* What r left in outputs, states and inputs, in this order, as out->data, which has room for them. */
+void plan_run_values(const ir_graph *g, const plan_run *r, ir_value *out);
 
 #endif
