@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "gen/best.h"
 #include "gen/embed/prelude.h"
+#include "gen/isa.h"
 
 #define CHUNK 4096
 #define BLOCK 16 /* lanes of a scan; columns taken at once */
@@ -78,47 +79,75 @@ static axis axis_of(const gen_axis_record *r, const long long *dim) {
 typedef float vec __attribute__((vector_size(BLOCK * sizeof(float)), aligned(4)));
 #define VEC(x) ((vec){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
 
+/* Four floats of a row of memory, and those that lie one or two in front of each. */
+typedef float quad __attribute__((vector_size(4 * sizeof(float)), aligned(4)));
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
-/* In place: how vectors of 64 bytes are passed by value is not the same in all compilers. */
-static inline void scan(vec *v) {
-    const vec z = VEC(-0.0f);
-    vec t = *v;
-    t += __builtin_shufflevector(z, t, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                                 30);
-    t +=
-        __builtin_shufflevector(z, t, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
-    t += __builtin_shufflevector(z, t, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
-    t += __builtin_shufflevector(z, t, 0, 0, 0, 0, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23);
-    *v = t;
+#define ONE_BEFORE(a, b) __builtin_shufflevector(a, b, 3, 4, 5, 6)
+#define TWO_BEFORE(a, b) __builtin_shufflevector(a, b, 2, 3, 4, 5)
+#else
+typedef int32_t quad_of_places __attribute__((vector_size(4 * sizeof(int32_t))));
+#define ONE_BEFORE(a, b) __builtin_shuffle(a, b, (quad_of_places){3, 4, 5, 6})
+#define TWO_BEFORE(a, b) __builtin_shuffle(a, b, (quad_of_places){2, 3, 4, 5})
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* The sums of what is before, in chunks and in blocks of the last one. */
+typedef struct sums {
+    float chunks, blocks;
+} sums;
+
+/* Whole blocks from element `from` of a row on. */
+INLINE void scan_blocks(const float *x, float *y, int64_t from, int64_t n, sums *before) {
+    const quad z = {-0.0f, -0.0f, -0.0f, -0.0f};
+    sums s = *before;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        quad q[4];
+        if ((from + i) % CHUNK == 0) s = (sums){s.chunks + s.blocks, -0.0f};
+        memcpy(q, x + i, sizeof q);
+        for (int k = 3; k > 0; k--) q[k] += ONE_BEFORE(q[k - 1], q[k]);
+        q[0] += ONE_BEFORE(z, q[0]);
+        for (int k = 3; k > 0; k--) q[k] += TWO_BEFORE(q[k - 1], q[k]);
+        q[0] += TWO_BEFORE(z, q[0]);
+        for (int k = 3; k > 0; k--) q[k] += q[k - 1];
+        for (int k = 3; k > 1; k--) q[k] += q[k - 2];
+        const quad chunks = {s.chunks, s.chunks, s.chunks, s.chunks};
+        const quad blocks = {s.blocks, s.blocks, s.blocks, s.blocks};
+        s.blocks += q[3][3];
+        for (int k = 0; k < 4; k++) q[k] = chunks + (blocks + q[k]);
+        memcpy(y + i, q, sizeof q);
+    }
+    *before = s;
+}
+
+/* With shuffles that need no copies where the processor has them. */
+typedef void (*scan_fn)(const float *x, float *y, int64_t from, int64_t n, sums *before);
+
+static void scan_plain(const float *x, float *y, int64_t from, int64_t n, sums *before) {
+    scan_blocks(x, y, from, n, before);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void scan_avx2(const float *x, float *y, int64_t from,
+                                                      int64_t n, sums *before) {
+    scan_blocks(x, y, from, n, before);
 }
 #else
-static inline void scan(vec *v) {
-    for (int d = 1; d < BLOCK; d *= 2)
-        for (int l = BLOCK - 1; l >= d; l--) (*v)[l] = (*v)[l] + (*v)[l - d];
-}
+#define scan_avx2 scan_plain
 #endif
 
 /* Along memory. */
 static void cumsum_row(const axis *a, const char *x, char *y) {
-    float chunks = -0.0f, blocks = -0.0f;
-    for (int64_t i = 0; i < a->n; i += BLOCK) {
-        int64_t n = RP_MIN(a->n - i, BLOCK);
-        vec t = VEC(-0.0f);
-        if (i % CHUNK == 0) {
-            chunks += blocks;
-            blocks = -0.0f;
-        }
-        if (n == BLOCK && a->dtype == RP_DTYPE_F32)
-            memcpy(&t, x + (size_t)i * sizeof(float), sizeof t);
-        else
-            load(a->dtype, x + (size_t)i * a->size, n, (float *)&t);
-        scan(&t);
-        vec out = VEC(chunks) + (VEC(blocks) + t);
-        blocks += t[BLOCK - 1];
-        if (n == BLOCK && a->dtype == RP_DTYPE_F32)
-            memcpy(y + (size_t)i * sizeof(float), &out, sizeof out);
-        else
-            store(a->dtype, y + (size_t)i * a->size, n, (float *)&out);
+    scan_fn scan = gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2) ? scan_avx2 : scan_plain;
+    const int64_t whole = a->dtype == RP_DTYPE_F32 ? a->n / BLOCK * BLOCK : 0;
+    sums before = {-0.0f, -0.0f};
+    scan((const float *)(const void *)x, (float *)(void *)y, 0, whole, &before);
+    for (int64_t i = whole; i < a->n; i += BLOCK) {
+        const int64_t n = RP_MIN(a->n - i, BLOCK);
+        float t[BLOCK];
+        for (int l = 0; l < BLOCK; l++) t[l] = -0.0f;
+        load(a->dtype, x + (size_t)i * a->size, n, t);
+        scan(t, t, i, BLOCK, &before);
+        store(a->dtype, y + (size_t)i * a->size, n, t);
     }
 }
 
