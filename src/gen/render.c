@@ -138,16 +138,9 @@ const char *gen_elem_type(rp_dtype t) {
 }
 
 bool gen_buf_aliases(const kir_func *f, uint32_t buf) {
-    const kir_buf *b = &f->bufs[buf];
-
-    if (b->space != KIR_ARG) return false;
-    for (uint32_t i = 0; i < f->n_bufs; i++) {
-        const kir_buf *o = &f->bufs[i];
-        if (i != buf && o->space == KIR_ARG && o->slot == b->slot && o->offset == b->offset &&
-            (o->written || b->written)) {
+    for (uint32_t i = 0; i < f->n_bufs; i++)
+        if (i != buf && kir_same_memory(f, i, buf) && (f->bufs[i].written || f->bufs[buf].written))
             return true;
-        }
-    }
     return false;
 }
 

@@ -41,7 +41,7 @@ void gen_statement(gen_render *r, kir_ref at);
 void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]);
 /* Dims of the function, at its top. */
 void gen_dims(gen_render *r);
-/* Another buffer of the same address is written, so neither may be restrict. */
+/* Another buffer of the same memory is written, or this one is, so neither may be restrict. */
 bool gen_buf_aliases(const kir_func *f, uint32_t buf);
 /* Starting value of a reduction over class c. */
 const char *gen_neutral(kir_reduce how, kir_class c);

@@ -67,6 +67,17 @@ bool kir_dtype_ok(rp_dtype t) {
            t == RP_DTYPE_I8 || t == RP_DTYPE_U8 || t == RP_DTYPE_BOOL;
 }
 
+static bool is_bytes(const kir_buf *b) {
+    return b->dtype == RP_DTYPE_U8 && b->offset == 0;
+}
+
+bool kir_same_memory(const kir_func *f, uint32_t a, uint32_t b) {
+    const kir_buf *x = &f->bufs[a], *y = &f->bufs[b];
+    if (a == b) return true;
+    return x->space == KIR_ARG && y->space == KIR_ARG && x->slot == y->slot &&
+           (x->offset == y->offset || is_bytes(x) || is_bytes(y));
+}
+
 kir_class kir_buf_class(rp_dtype t) {
     if (t == RP_DTYPE_I64) return KIR_I64;
     if (t == RP_DTYPE_F64) return KIR_F64;

@@ -140,6 +140,9 @@ void kir_free(kir_func *f);
 rp_status kir_status(const kir_func *f, rp_error *err) RP_MUST_USE;
 uint32_t kir_add_buf(kir_func *f, const char *name, kir_space space, rp_dtype dtype, uint32_t slot,
                      int64_t offset, int64_t size);
+/* Whether two buffers are one memory: those of one argument at one offset, and a plane of blocks beside the bytes of whole ones, which
+ * are a u8 at 0. Other planes of an argument are apart. */
+bool kir_same_memory(const kir_func *f, uint32_t a, uint32_t b);
 kir_ref kir_const_i(kir_func *f, int64_t v);
 kir_ref kir_const_f(kir_func *f, double v);                 /* of f32 */
 kir_ref kir_const_f64(kir_func *f, double v);               /* of f64 */

@@ -1,8 +1,7 @@
 /* Whether the iterations of a loop may run side by side, for devices that deal them to threads.
  *
  * Yes only where every element stored in the loop belongs to one iteration: all accesses to the
- * buffer stay within a window that moves by at least its own width each iteration. Buffers of one argument at
- * different offsets are disjoint planes (the rule of kir.h), equal offsets are one buffer. */
+ * buffer (kir_same_memory) stay within a window that moves by at least its own width each iteration. */
 #include "sched/rules.h"
 
 #include "kir/affine.h"
@@ -52,12 +51,6 @@ static bool same_base(const kir_affine *a, const kir_affine *b) {
     return found == a->n;
 }
 
-bool sched_same_memory(const kir_func *f, uint32_t a, uint32_t b) {
-    const kir_buf *x = &f->bufs[a], *y = &f->bufs[b];
-    return a == b || (x->space == KIR_ARG && y->space == KIR_ARG && x->slot == y->slot &&
-                      x->offset == y->offset);
-}
-
 static bool joins(window *all, const window *w) {
     if (!all->known) {
         *all = *w;
@@ -97,7 +90,7 @@ static uint32_t accesses(const kir_func *f, uint32_t buf, kir_ref loop, kir_ref 
 
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
-        n += (in->op == KIR_LOAD || in->op == KIR_STORE) && sched_same_memory(f, in->u.buf, buf);
+        n += (in->op == KIR_LOAD || in->op == KIR_STORE) && kir_same_memory(f, in->u.buf, buf);
     }
     return n;
 }
@@ -109,7 +102,7 @@ static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir
 
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
-        if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !sched_same_memory(f, in->u.buf, buf))
+        if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !kir_same_memory(f, in->u.buf, buf))
             continue;
         if (f->bufs[in->u.buf].dtype != f->bufs[buf].dtype) return false;
         if (!find_window(f, in->in[0], loop, end, &w) || !joins(&all, &w)) return false;
@@ -138,8 +131,8 @@ static bool needs_order(const kir_func *f, uint32_t buf) {
 
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_inst *in = &f->insts[at];
-        if (in->op == KIR_LOAD) loads += sched_same_memory(f, in->u.buf, buf);
-        if (in->op == KIR_STORE) stores += sched_same_memory(f, in->u.buf, buf);
+        if (in->op == KIR_LOAD) loads += kir_same_memory(f, in->u.buf, buf);
+        if (in->op == KIR_STORE) stores += kir_same_memory(f, in->u.buf, buf);
     }
     return loads || stores > 1;
 }

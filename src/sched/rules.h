@@ -40,9 +40,7 @@ int64_t sched_grain_of(const kir_func *f);
  * launch.scratch. */
 void sched_place_all(sched *s, sched_space space, int64_t align);
 
-/* independent.c: whether two buffers are one memory. */
-bool sched_same_memory(const kir_func *f, uint32_t a, uint32_t b);
-/* The iterations of a LOOP or REDUCE touch no element that another one stores. */
+/* independent.c. The iterations of a LOOP or REDUCE touch no element that another one stores. */
 bool sched_is_independent(const sched *s, kir_ref loop);
 /* Whether a barrier there is one that threads wait at. */
 bool sched_may_wait(const sched *s, kir_ref at);

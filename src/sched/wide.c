@@ -16,7 +16,7 @@ static bool is_in_order(const kir_func *f, kir_ref loop, kir_ref end) {
         for (kir_ref i = at + 1; i < end; i++) {
             const kir_inst *in = &f->insts[i];
             if ((in->op == KIR_LOAD || in->op == KIR_STORE) &&
-                sched_same_memory(f, in->u.buf, f->insts[at].u.buf))
+                kir_same_memory(f, in->u.buf, f->insts[at].u.buf))
                 return false;
         }
     }

@@ -38,6 +38,26 @@ static void blocks_are_moved_as_they_are(void **state) {
     }
 }
 
+/* A row of one block, and a kernel that stores it and reads what it stored: its bytes have two names there. */
+static void stored_rows_are_read_where_they_were_stored(void **state) {
+    static const char *const formats[] = {"q4_0", "q4_1", "q8_0"};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t i = 0; i < 3; i++) {
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_printf(&b,
+                        "graph @g(%%i: i32[1]) {\n  %%w = param @w : %s[1,32]\n"
+                        "  %%r = gather %%w, %%i\n  %%d = dequant %%r\n"
+                        "  %%m = empty {dtype=f32, shape=[1,32]}\n  %%u = update %%m, %%d\n"
+                        "  %%s = slice %%u {axis=1, start=16}\n  %%n = neg %%s\n"
+                        "  ret %%d, %%n\n}\n",
+                        formats[i]);
+        check(b.data, 1e-5);
+        base_buf_done(&b);
+    }
+}
+
 /* A packed row has no place to be cut: whole rows move. */
 static void packed_rows_are_moved_whole(void **state) {
     (void)state;
@@ -76,6 +96,7 @@ static void scores_have_one_symbol_twice(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_moved_as_they_are),
+        cmocka_unit_test(stored_rows_are_read_where_they_were_stored),
         cmocka_unit_test(packed_rows_are_moved_whole),
         cmocka_unit_test(rows_of_all_axes_are_quantised),
         cmocka_unit_test(scores_have_one_symbol_twice),
