@@ -64,7 +64,7 @@ typedef struct rp_sdpa_args {
     int64_t
         window; /* 0: none; else row i sees no column at i - window or before, nor at i + window or behind */
 } rp_sdpa_args;
-/* softmax(q k^T * scale + bias) v as f32[...,H,T,DV]; a row that sees nothing gives zeros, as torch's does. */
+/* softmax(q k^T * scale + bias) v as f32[...,H,T,DV] (of f64 operands f64); a row that sees nothing gives zeros, as torch's does. */
 RP_API rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a);
 
 /* ---- images and sequences ---- */

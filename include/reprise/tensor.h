@@ -128,7 +128,8 @@ RP_API rp_tensor rp_prod(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amax(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* NaN where the axis is empty */
-/* The mean squared distance from the mean, over size - correction. torch.var's correction is 1 by default. */
+/* The mean squared distance from the mean, over size - correction, or over 0 where that is less: NaN, or infinite, as torch's. Its
+ * correction is 1 by default. */
 RP_API rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction);
 RP_API rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep);
 /* i32, the first of equals; a NaN is both largest and smallest. */

@@ -1,4 +1,5 @@
 /* Attention over dense operands: softmax(q k^T) v, with everything that may happen to the scores. */
+#include <float.h>
 #include <math.h>
 
 #include "trace/record.h"
@@ -61,9 +62,11 @@ static rp_tensor near(const rp_sdpa_args *a, rp_dim rows, rp_dim cols) {
 /* exp(-inf - -inf) is no number: a row that sees nothing is compared with the least number, and its sum of 0 with 1, which
  * the sum of any other row reaches by its greatest element. */
 static rp_tensor safe_softmax(rp_tensor x) {
-    rp_tensor m = rp_max(rp_amax(x, -1, true), rp_const(x.graph, RP_DTYPE_F32, -0x1.fffffep127));
+    const rp_dtype t = rp_tensor_dtype(x);
+    const double least = t == RP_DTYPE_F64 ? -DBL_MAX : -(double)FLT_MAX;
+    rp_tensor m = rp_max(rp_amax(x, -1, true), rp_const(x.graph, t, least));
     rp_tensor e = rp_exp(rp_sub(x, m)), sum = rp_sum(e, -1, true);
-    return rp_div(e, rp_max(sum, rp_const(x.graph, RP_DTYPE_F32, 1)));
+    return rp_div(e, rp_max(sum, rp_const(x.graph, t, 1)));
 }
 
 /* 0 where it is not known. */
@@ -86,7 +89,7 @@ rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     rp_tensor s = rp_mul_scalar(grouped(a->q, a->k, true, h), scale);
     if (a->softcap != 0) s = rp_softcap(s, a->softcap);
     if (trace_given(a->bias)) s = rp_add(s, trace_core(a->bias));
-    rp_tensor never = rp_const(a->q.graph, RP_DTYPE_F32, -HUGE_VAL);
+    rp_tensor never = rp_const(a->q.graph, rp_tensor_dtype(s), -HUGE_VAL);
     rp_tensor seen = near(a, rp_tensor_dim(a->q, -2), rp_tensor_dim(a->k, -2));
     if (trace_given(seen)) s = rp_where(seen, s, never);
     if (trace_given(a->mask)) s = rp_where(a->mask, s, never);

@@ -74,7 +74,7 @@ rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps) {
     uint32_t at;
     if (!trace_axis("l2_normalize", x, axis, false, &at)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), length = rp_sqrt(rp_sum(rp_mul(c, c), axis, true));
-    return trace_like(rp_div(c, rp_max(length, rp_const(x.graph, RP_DTYPE_F32, eps))), x);
+    return trace_like(rp_div(c, rp_max(length, rp_const(x.graph, rp_tensor_dtype(c), eps))), x);
 }
 
 rp_tensor rp_softmax(rp_tensor x, int axis) {

@@ -49,13 +49,16 @@ static bool wants_float(const char *op, rp_tensor a, bool doubles) {
     return false;
 }
 
-/* a of f32 or f64 over count. */
+/* a of f32 or f64 over count, which is taken for 0 where it is less. */
 static rp_tensor over(rp_tensor a, rp_dim count) {
     rp_dtype t = rp_tensor_dtype(a);
     int64_t n;
-    if (t == RP_DTYPE_F32 && rp_dim_is_const(count, &n) && n != 0)
+    if (t == RP_DTYPE_F32 && rp_dim_is_const(count, &n) && n > 0)
         return rp_mul_scalar(a, 1.0 / (double)n);
-    return rp_div(a, rp_dim_value(a.graph, count, t));
+    rp_tensor value = rp_dim_value(a.graph, count, t);
+    if (rp_dim_compare(count, RP_DIM_GE, 0) != RP_YES)
+        value = rp_max(value, rp_const(a.graph, t, 0));
+    return rp_div(a, value);
 }
 
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
@@ -84,10 +87,11 @@ void rp_var_mean(rp_tensor a, int axis, bool keep, int64_t correction, rp_tensor
 
 /* The greatest is taken out; one that is infinite or NaN decides the result alone. */
 rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
-    if (!wants_float("logsumexp", a, false)) return trace_bad(a.graph);
+    if (!wants_float("logsumexp", a, true)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), m = rp_amax(x, axis, true);
-    rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, RP_DTYPE_F32, HUGE_VAL));
-    rp_tensor from = rp_where(finite, m, rp_const(a.graph, RP_DTYPE_F32, 0));
+    rp_dtype t = rp_tensor_dtype(x);
+    rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, t, HUGE_VAL));
+    rp_tensor from = rp_where(finite, m, rp_const(a.graph, t, 0));
     rp_tensor sum = rp_sum(rp_exp(rp_sub(x, from)), axis, true);
     rp_tensor y = rp_add(rp_log(sum), from);
     return trace_like(keep ? y : rp_squeeze(y, axis), a);

@@ -59,6 +59,23 @@ rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis) {
     return rp_concat(rows, n, (int)at);
 }
 
+/* The first of each of n runs of `step` elements along an axis, which takes an axis more in between: of as many as there may be, two
+ * others are one as long. */
+static rp_tensor first_of_each(rp_tensor a, uint32_t at, rp_dim n, int64_t step) {
+    const rp_shape s = rp_tensor_shape(a);
+    const bool full = s.rank == RP_MAX_RANK;
+    const uint32_t pair = at < 2 ? RP_MAX_RANK - 2 : 0;
+    rp_dim parts[2] = {n, rp_dim_const(step)};
+    if (full) {
+        const rp_dim all = rp_dim_mul(s.dim[pair], s.dim[pair + 1]);
+        a = trace_regroup(a, pair, 2, &all, 1);
+        at -= pair == 0;
+    }
+    a = rp_slice(trace_regroup(a, at, 1, parts, 2), (int)at + 1, 0, 1);
+    a = trace_regroup(a, at + 1, 1, NULL, 0);
+    return full ? trace_regroup(a, pair, 1, &s.dim[pair], 2) : a;
+}
+
 /* Where pieces of whole steps fit behind start, every one's first element is a slice of views; else what lacks is added. */
 rp_tensor(rp_slice_step)(rp_tensor a, int axis, rp_dim start, rp_dim stop, int64_t step) {
     uint32_t at;
@@ -79,9 +96,7 @@ rp_tensor(rp_slice_step)(rp_tensor a, int axis, rp_dim start, rp_dim stop, int64
         part = rp_slice(a, (int)at, start, stop);
         part = rp_pad(part, (int)at, 0, rp_dim_sub(end, stop), 0);
     }
-    rp_dim parts[2] = {n, rp_dim_const(step)};
-    part = rp_slice(trace_regroup(part, at, 1, parts, 2), (int)at + 1, 0, 1);
-    return trace_regroup(part, at + 1, 1, NULL, 0);
+    return first_of_each(part, at, n, step);
 }
 
 /* `count` of value along axis `at` of x. */
@@ -102,7 +117,7 @@ rp_tensor(rp_pad)(rp_tensor a, int axis, rp_dim before, rp_dim after, double val
     return n == 1 ? a : rp_concat(part, n, (int)at);
 }
 
-/* n - 1 - i at i. */
+/* n - 1 - i at i. An axis that may be empty gets an element that no index reads: a table has one. */
 rp_tensor rp_flip(rp_tensor a, int axis) {
     uint32_t at;
     if (!trace_axis("flip", a, axis, false, &at)) return trace_bad(a.graph);
@@ -110,5 +125,6 @@ rp_tensor rp_flip(rp_tensor a, int axis) {
     const rp_dtype t = trace_place_type(n);
     rp_tensor last = rp_dim_value(a.graph, rp_dim_sub(n, 1), t);
     rp_tensor i = rp_iota(a.graph, t, RP_SHAPE(n), 0);
+    if (rp_dim_compare(n, RP_DIM_GE, 1) != RP_YES) a = rp_pad(a, axis, 0, 1, 0);
     return rp_index_select(a, axis, rp_sub(last, i));
 }

@@ -143,7 +143,7 @@ static item moved(gen *q) {
     rp_dim n = q->s.dim[axis];
     rp_tensor pair[2];
     switch (pick(q, 6)) {
-    case 0: return least(n) < 1 ? q->x : made(rp_flip(q->t, axis), q->x.most, q->x.exact);
+    case 0: return made(rp_flip(q->t, axis), q->x.most, q->x.exact);
     case 1: /* rolled */
         if (least(n) < 1) return q->x;
         pair[0] = rp_slice(q->t, axis, rp_dim_const(1), n);

@@ -50,12 +50,14 @@ static void logarithms_of_sums_of_exponentials(void **state) {
     const double want[] = {-inf, inf, (double)NAN, 2, 1e4 + log(2), -1e4 + log(3)};
     double y[6];
     (void)state;
-    for (int keep = 0; keep < 2; keep++) {
-        rp_graph *g = rp_graph_new("edges");
-        rp_tensor t = rp_reshape(row_of(g, RP_DTYPE_F32, x, 18), RP_SHAPE(6, 3));
-        finish(g, rp_logsumexp(t, -1, keep), y, 6);
-        check_all("logsumexp", y, want, 6);
-    }
+    for (int wide = 0; wide < 2; wide++)
+        for (int keep = 0; keep < 2; keep++) {
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor t = row_of(g, wide ? RP_DTYPE_F64 : RP_DTYPE_F32, x, 18);
+            finish(g, rp_logsumexp(rp_reshape(t, RP_SHAPE(6, 3)), -1, keep), y, 6);
+            check_all("logsumexp", y, want, 6);
+            for (int i = 3; wide && i < 6; i++) assert_true(fabs(y[i] - want[i]) <= 2e-12);
+        }
 }
 
 /* The first of equals, over all that the type has: the least integer has no opposite. */
@@ -89,8 +91,8 @@ static void variances_take_any_correction(void **state) {
     double squares = 0, y[2];
     (void)state;
     for (int i = 0; i < 5; i++) squares += (x[i] - mean) * (x[i] - mean);
-    for (int correction = -1; correction < 5; correction++) {
-        const double want[] = {squares / (5 - correction), mean};
+    for (int correction = -1; correction < 8; correction++) {
+        const double want[] = {squares / fmax(5 - correction, 0), mean};
         rp_graph *g = rp_graph_new("edges");
         rp_tensor both[2];
         rp_var_mean(row_of(g, RP_DTYPE_F32, x, 5), 0, false, correction, &both[0], &both[1]);
@@ -99,24 +101,60 @@ static void variances_take_any_correction(void **state) {
     }
 }
 
+/* As torch: of one element, or none, nothing is left to divide by. */
+static void variances_of_too_few_are_no_numbers(void **state) {
+    static const double x[] = {7};
+    const double want[] = {(double)NAN};
+    double y[1];
+    (void)state;
+    for (int correction = 1; correction < 4; correction++)
+        for (int n = 0; n < 2; n++) {
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor t = rp_slice(row_of(g, RP_DTYPE_F32, x, 1), 0, 0, n);
+            finish(g, rp_var(t, 0, true, correction), y, 1);
+            check_all("variance", y, want, 1);
+        }
+}
+
 static void lengths_are_at_least_eps(void **state) {
     static const double x[] = {3, 4, 0, 0, 0.3, -0.4};
     static const double eps[] = {0.25, 1, 8};
     double y[6], want[6];
     (void)state;
-    for (int e = 0; e < 3; e++)
+    for (int e = 0; e < 6; e++)
         for (int axis = 0; axis < 2; axis++) {
+            const rp_dtype type = e < 3 ? RP_DTYPE_F32 : RP_DTYPE_F64;
             rp_graph *g = rp_graph_new("edges");
-            rp_tensor t = rp_reshape(row_of(g, RP_DTYPE_F32, x, 6), RP_SHAPE(3, 2));
-            finish(g, rp_l2_normalize(t, axis, eps[e]), y, 6);
+            rp_tensor t = rp_reshape(row_of(g, type, x, 6), RP_SHAPE(3, 2));
+            finish(g, rp_l2_normalize(t, axis, eps[e % 3]), y, 6);
             for (int i = 0; i < 6; i++) {
                 double sum = 0;
                 for (int k = 0; k < 6; k++)
                     sum += (axis ? k / 2 == i / 2 : k % 2 == i % 2) ? x[k] * x[k] : 0;
-                want[i] = x[i] / fmax(sqrt(sum), eps[e]);
+                want[i] = x[i] / fmax(sqrt(sum), eps[e % 3]);
             }
             check_all("normalized", y, want, 6);
         }
+}
+
+/* Attention in double precision; the first row sees nothing. */
+static void attention_of_doubles(void **state) {
+    static const double x[] = {0.5, -1, 2, 0.25}, sees[] = {0, 0, 1, 1};
+    double y[2], want[] = {0, 0}, sum = 0;
+    (void)state;
+    rp_graph *g = rp_graph_new("edges");
+    rp_tensor q = rp_reshape(row_of(g, RP_DTYPE_F64, x, 2), RP_SHAPE(1, 2, 1));
+    rp_tensor k = rp_reshape(row_of(g, RP_DTYPE_F64, x + 2, 2), RP_SHAPE(1, 2, 1));
+    rp_tensor mask = rp_reshape(row_of(g, RP_DTYPE_BOOL, sees, 4), RP_SHAPE(2, 2));
+    const rp_sdpa_args a = {.q = q, .k = k, .v = k, .mask = mask};
+    for (int i = 0; i < 2; i++) {
+        const double e = exp(x[1] * x[2 + i]);
+        sum += e;
+        want[1] += e * x[2 + i];
+    }
+    want[1] /= sum;
+    finish(g, rp_scaled_dot_product_attention(&a), y, 2);
+    assert_true(y[0] == 0 && fabs(y[1] - want[1]) < 1e-15);
 }
 
 /* --- writes by index ------------------------------------------------------------------- */
@@ -188,6 +226,39 @@ static void steps_of_any_length(void **state) {
                 finish(g, rp_slice_step(a, 1, start, stop, step), y, n);
                 check_all("steps", y, want, n);
             }
+}
+
+/* Along each of as many axes as there may be. */
+static void steps_along_six_axes(void **state) {
+    static const int sizes[RP_MAX_RANK] = {3, 2, 1, 3, 2, 2};
+    enum { ALL = 72 };
+    (void)state;
+    for (int axis = 0, inner = ALL; axis < RP_MAX_RANK; axis++) {
+        double y[ALL], want[ALL];
+        int n = 0;
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor a = rp_iota(g, RP_DTYPE_F32, RP_SHAPE(ALL), 0);
+        inner /= sizes[axis];
+        for (int i = 0; i < ALL; i++)
+            if (i / inner % sizes[axis] % 2 == 0) want[n++] = i;
+        a = rp_reshape(a, RP_SHAPE(3, 2, 1, 3, 2, 2));
+        finish(g, rp_slice_step(a, axis, 0, sizes[axis], 2), y, n);
+        check_all("steps", y, want, n);
+    }
+}
+
+/* Nothing is turned around where an axis is empty, or may be. */
+static void an_empty_axis_is_turned_around(void **state) {
+    static const double x[] = {1, 2, 3};
+    (void)state;
+    for (int n = 0; n < 4; n++) {
+        double y[3], want[3];
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor a = rp_slice(row_of(g, RP_DTYPE_I32, x, 3), 0, 0, n);
+        for (int i = 0; i < n; i++) want[i] = x[n - 1 - i];
+        finish(g, rp_flip(a, 0), y, n);
+        check_all("turned around", y, want, n);
+    }
 }
 
 /* --- arguments that do not count --------------------------------------------------------- */
@@ -278,10 +349,14 @@ int main(void) {
         cmocka_unit_test(logarithms_of_sums_of_exponentials),
         cmocka_unit_test(the_places_of_extremes),
         cmocka_unit_test(variances_take_any_correction),
+        cmocka_unit_test(variances_of_too_few_are_no_numbers),
         cmocka_unit_test(lengths_are_at_least_eps),
+        cmocka_unit_test(attention_of_doubles),
         cmocka_unit_test(places_of_two_indices),
         cmocka_unit_test(places_of_a_scatter),
         cmocka_unit_test(steps_of_any_length),
+        cmocka_unit_test(steps_along_six_axes),
+        cmocka_unit_test(an_empty_axis_is_turned_around),
         cmocka_unit_test(a_line_has_one_axis),
         cmocka_unit_test(null_is_an_error),
     };
