@@ -3,7 +3,8 @@
  * Ops that IEEE 754 rounds once have the interpreter's bits on equal operands. The others (functions, sums, products, attention) may be off
  * by what docs/ir.md says of them. What that does to the values behind is measured, not derived: the interpreter runs again and again, each
  * time with another random error of at most that size at each such node (Monte Carlo arithmetic: Parker, Pierce, Eggert, "Monte Carlo
- * arithmetic: how to gamble with floating point and win", 2000), and a value may be off by four times the largest deviation that was seen. */
+ * arithmetic: how to gamble with floating point and win", 2000), and an element may be off by four times the largest deviation that was
+ * seen, but always by one unit of its type where some element of its value deviated: how near to a border it lies, few runs do not show. */
 #ifndef API_BOUND_H
 #define API_BOUND_H
 
