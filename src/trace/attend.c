@@ -64,7 +64,7 @@ static rp_tensor near(const rp_sdpa_args *a, rp_dim rows, rp_dim cols) {
 static rp_tensor safe_softmax(rp_tensor x) {
     const rp_dtype t = rp_tensor_dtype(x);
     const double least = t == RP_DTYPE_F64 ? -DBL_MAX : -(double)FLT_MAX;
-    rp_tensor m = rp_max(rp_amax(x, -1, true), rp_const(x.graph, t, least));
+    rp_tensor m = rp_max(trace_greatest(x, -1), rp_const(x.graph, t, least));
     rp_tensor e = rp_exp(rp_sub(x, m)), sum = rp_sum(e, -1, true);
     return rp_div(e, rp_max(sum, rp_const(x.graph, t, 1)));
 }

@@ -80,14 +80,14 @@ rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps) {
 rp_tensor rp_softmax(rp_tensor x, int axis) {
     uint32_t at;
     if (!trace_axis("softmax", x, axis, false, &at)) return trace_bad(x.graph);
-    rp_tensor c = trace_core(x), e = rp_exp(rp_sub(c, rp_amax(c, axis, true)));
+    rp_tensor c = trace_core(x), e = rp_exp(rp_sub(c, trace_greatest(c, axis)));
     return trace_like(rp_div(e, rp_sum(e, axis, true)), x);
 }
 
 rp_tensor rp_log_softmax(rp_tensor x, int axis) {
     uint32_t at;
     if (!trace_axis("log_softmax", x, axis, false, &at)) return trace_bad(x.graph);
-    rp_tensor c = trace_core(x), d = rp_sub(c, rp_amax(c, axis, true));
+    rp_tensor c = trace_core(x), d = rp_sub(c, trace_greatest(c, axis));
     return trace_like(rp_sub(d, rp_log(rp_sum(rp_exp(d), axis, true))), x);
 }
 

@@ -37,6 +37,10 @@ rp_dtype trace_place_type(rp_dim n);
 static inline bool trace_given(rp_tensor x) {
     return x.graph != NULL;
 }
+/* Whether size is known to be `least` at least; in a function that compiles itself, by what its call has, as shape rules ask. */
+bool trace_at_least(rp_graph *g, rp_dim size, int64_t least);
+/* The greatest element along an axis, which stays with a size of 1; -inf where the axis is empty. Of floats. */
+rp_tensor trace_greatest(rp_tensor x, int axis);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */
 rp_tensor trace_core(rp_tensor x);
 rp_tensor trace_like(rp_tensor y, rp_tensor x);

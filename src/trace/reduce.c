@@ -49,6 +49,11 @@ static bool wants_float(const char *op, rp_tensor a, bool doubles) {
     return false;
 }
 
+bool trace_at_least(rp_graph *g, rp_dim size, int64_t least) {
+    ir_dims *t = ir_graph_dims(g->ir);
+    return trace_ready(g) && ir_dim_le(t, ir_dim_const(t, least), trace_dim(g, size)) == IR_TRUE;
+}
+
 /* a of f32 or f64 over count, which is taken for 0 where it is less. */
 static rp_tensor over(rp_tensor a, rp_dim count) {
     rp_dtype t = rp_tensor_dtype(a);
@@ -56,8 +61,7 @@ static rp_tensor over(rp_tensor a, rp_dim count) {
     if (t == RP_DTYPE_F32 && rp_dim_is_const(count, &n) && n > 0)
         return rp_mul_scalar(a, 1.0 / (double)n);
     rp_tensor value = rp_dim_value(a.graph, count, t);
-    if (rp_dim_compare(count, RP_DIM_GE, 0) != RP_YES)
-        value = rp_max(value, rp_const(a.graph, t, 0));
+    if (!trace_at_least(a.graph, count, 0)) value = rp_max(value, rp_const(a.graph, t, 0));
     return rp_div(a, value);
 }
 
@@ -85,10 +89,17 @@ void rp_var_mean(rp_tensor a, int axis, bool keep, int64_t correction, rp_tensor
     if (mean) *mean = rp_mean(a, axis, keep);
 }
 
+rp_tensor trace_greatest(rp_tensor x, int axis) {
+    uint32_t at;
+    if (!trace_axis("amax", x, axis, false, &at)) return trace_bad(x.graph);
+    if (!trace_at_least(x.graph, rp_tensor_dim(x, axis), 1)) x = rp_pad(x, axis, 0, 1, -HUGE_VAL);
+    return rp_amax(x, axis, true);
+}
+
 /* The greatest is taken out; one that is infinite or NaN decides the result alone. */
 rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
     if (!wants_float("logsumexp", a, true)) return trace_bad(a.graph);
-    rp_tensor x = trace_core(a), m = rp_amax(x, axis, true);
+    rp_tensor x = trace_core(a), m = trace_greatest(x, axis);
     rp_dtype t = rp_tensor_dtype(x);
     rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, t, HUGE_VAL));
     rp_tensor from = rp_where(finite, m, rp_const(a.graph, t, 0));

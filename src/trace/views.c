@@ -125,6 +125,6 @@ rp_tensor rp_flip(rp_tensor a, int axis) {
     const rp_dtype t = trace_place_type(n);
     rp_tensor last = rp_dim_value(a.graph, rp_dim_sub(n, 1), t);
     rp_tensor i = rp_iota(a.graph, t, RP_SHAPE(n), 0);
-    if (rp_dim_compare(n, RP_DIM_GE, 1) != RP_YES) a = rp_pad(a, axis, 0, 1, 0);
+    if (!trace_at_least(a.graph, n, 1)) a = rp_pad(a, axis, 0, 1, 0);
     return rp_index_select(a, axis, rp_sub(last, i));
 }

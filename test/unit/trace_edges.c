@@ -137,6 +137,45 @@ static void lengths_are_at_least_eps(void **state) {
         }
 }
 
+/* Of no elements: no weights, -inf for the logarithm of their sum, and zeros for a row that attends to nothing. */
+static void softmax_of_nothing(void **state) {
+    static const double x[] = {1, 2, 3, 4};
+    const double least[] = {-(double)INFINITY, -(double)INFINITY};
+    double y[2];
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor a = rp_reshape(row_of(g, RP_DTYPE_F32, x, 4), RP_SHAPE(2, 2));
+        rp_tensor none = rp_slice(a, 1, 0, 0);
+        const rp_sdpa_args s = {.q = a, .k = rp_slice(a, 0, 0, 0), .v = rp_slice(a, 0, 0, 0)};
+        rp_tensor out = what == 0   ? rp_softmax(none, 1)
+                        : what == 1 ? rp_log_softmax(none, -1)
+                        : what == 2 ? rp_logsumexp(none, 1, false)
+                                    : rp_slice(rp_scaled_dot_product_attention(&s), 1, 1, 2);
+        finish(g, out, y, what < 2 ? 0 : 2);
+        if (what == 2) check_all("logsumexp", y, least, 2);
+        if (what == 3) check_all("attention", y, (double[]){0, 0}, 2);
+    }
+}
+
+/* The same where it may come to that. */
+static void an_axis_may_be_empty(void **state) {
+    (void)state;
+    for (int what = 0; what < 5; what++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("edges");
+        rp_dim t = rp_symbol(g, "T", 0, 8);
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(t, t));
+        rp_tensor y = what == 0   ? rp_softmax(x, 0)
+                      : what == 1 ? rp_log_softmax(x, 1)
+                      : what == 2 ? rp_logsumexp(x, 1, true)
+                      : what == 3 ? rp_flip(x, 0)
+                                  : rp_var(x, 0, true, 2);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        rp_graph_free(g);
+    }
+}
+
 /* Attention in double precision; the first row sees nothing. */
 static void attention_of_doubles(void **state) {
     static const double x[] = {0.5, -1, 2, 0.25}, sees[] = {0, 0, 1, 1};
@@ -352,6 +391,8 @@ int main(void) {
         cmocka_unit_test(variances_of_too_few_are_no_numbers),
         cmocka_unit_test(lengths_are_at_least_eps),
         cmocka_unit_test(attention_of_doubles),
+        cmocka_unit_test(softmax_of_nothing),
+        cmocka_unit_test(an_axis_may_be_empty),
         cmocka_unit_test(places_of_two_indices),
         cmocka_unit_test(places_of_a_scatter),
         cmocka_unit_test(steps_of_any_length),
