@@ -65,7 +65,7 @@ static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *
     for (uint32_t i = 0; i < n->shape.rank; i++)
         RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
     ir_dim bytes = leaf_bytes(dims, n);
-    if (bytes == IR_DIM_BAD) return rp_fail(a->err, RP_NOMEM, "bytes of %s", name);
+    if (bytes == IR_DIM_BAD) return lower_bytes_refused(a->g, n, a->err);
     return size_of(a, dims, bytes, &out->bytes);
 }
 

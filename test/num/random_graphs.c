@@ -128,14 +128,6 @@ static bool report(uint64_t seed, const char *what, const char *why) {
     return true;
 }
 
-/* Memory for what v holds, and v's own shape. */
-static ir_value room_for(const ir_value *v) {
-    ir_value r = *v;
-    r.data = base_alloc_array((size_t)v->n + 1, sizeof *r.data);
-    assert_non_null(r.data);
-    return r;
-}
-
 /* Where compiled code is farther from the interpreter than rounding takes it (api/bound.h), or NULL. Static. */
 static const char *beyond_rounding(const both *b) {
     static char text[200];
@@ -155,7 +147,7 @@ static const char *beyond_rounding(const both *b) {
     for (int k = 0; k < 3; k++)
         for (uint32_t i = 0; i < n[k]; i++) {
             want.v[want.n++] = left[k][i]; /* borrowed */
-            got.v[got.n++] = room_for(&left[k][i]);
+            got.v[got.n++] = both_room(&left[k][i]);
         }
     plan_run_values(b->g, &b->code, got.v);
     rp_status st = api_difference_find(&t, &want, &got, &d, &err);

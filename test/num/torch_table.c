@@ -69,22 +69,15 @@ static bool differs(const both *b, const char *who, uint32_t o, const ir_value *
     return false;
 }
 
-static ir_value like(const ir_value *v) {
-    ir_value c = *v;
-    c.data = base_alloc_array((size_t)v->n + 1, sizeof *c.data);
-    assert_non_null(c.data);
-    return c;
-}
-
 static void check_outputs(table *t, const both *b) {
     const uint32_t n = ir_output_count(b->g);
     ir_value *code = base_alloc_array(n + b->code.n_input + 1u, sizeof *code);
     assert_non_null(code);
-    for (uint32_t o = 0; o < n; o++) code[o] = like(&b->want[o]);
-    for (uint32_t i = 0; i < b->code.n_input; i++) code[n + i] = like(&b->inputs[i]);
+    for (uint32_t o = 0; o < n; o++) code[o] = both_room(&b->want[o]);
+    for (uint32_t i = 0; i < b->code.n_input; i++) code[n + i] = both_room(&b->inputs[i]);
     plan_run_values(b->g, &b->code, code);
     for (uint32_t o = 0; o < n; o++) {
-        ir_value want = like(&b->want[o]);
+        ir_value want = both_room(&b->want[o]);
         char *values = NULL;
         const char *rest = line_of(t, "out ");
         assert_non_null(rest);

@@ -69,6 +69,14 @@ static inline plan_run_options both_compiled(gen_isa isa) {
                               .passes = true};
 }
 
+/* Memory for what v holds, and v's own shape. */
+static inline ir_value both_room(const ir_value *v) {
+    ir_value r = *v;
+    r.data = base_alloc_array((size_t)v->n + 1, sizeof *r.data);
+    assert_non_null(r.data);
+    return r;
+}
+
 /* The interpreter writes in the caller's memory. */
 static inline ir_value *both_copy(const both *b, ir_leaf kind) {
     ir_value *v = base_alloc_array(b->l.n[kind] + 1u, sizeof *v);
