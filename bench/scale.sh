@@ -1,8 +1,8 @@
 #!/bin/bash
 # scale.sh BUILD: how the time of compiling grows. First from the text of a graph to the C of its kernels (`reprise opt --stage
 # c`) for chains of 100, 1000 and 10,000 nodes, nothing being compiled: milliseconds of processor time beyond those of a chain of
-# one, least of five, and how many times those of 1000 per node. Then what the layers of a model add to a first start, less
-# what they add to a warm one.
+# one, least of five, and how many times those of 1000 per node. Then what the layers of a model add to a first start and to a
+# warm one: medians of eleven rounds. A second layer brings the one piece that is between layers, and its kernels; the others are equal to it.
 set -u
 R=$1/reprise
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
@@ -47,15 +47,31 @@ for kind in elementwise kernels steps; do
         "$(calc %.1f "$many - $none")" "$(calc '%.2f x' "($many - $none) / ($some - $none) / 10")"
 done
 
-# start CACHE MODEL: milliseconds of one token
-start() { REPRISE_CACHE_DIR=$1 cpu_ms 1 "$R" run "$2" --raw --prompt-ids 1 --max-tokens 1 --quiet; }
-cold() { rm -rf "$tmp/cache" && start "$tmp/cache" "$1"; }
-for n in 1 128; do
-    "$R" synth "tiny,layers=$n" --out "$tmp/$n.gguf" >/dev/null 2>&1 || { cat "$tmp/err"; exit 1; }
-    eval "cold$n=$(least cold "$tmp/$n.gguf") warm$n=$(least start "$tmp/cache" "$tmp/$n.gguf")"
+# start MODEL: milliseconds until one token is there
+start() {
+    local TIMEFORMAT=%3R
+    { time REPRISE_CACHE_DIR=$tmp/cache "$R" run "$1" --raw --prompt-ids 1 --max-tokens 1 --quiet >/dev/null 2>"$tmp/err"; } 2>&1 | awk '{ print $1 * 1000 }'
+}
+sizes='1 2 128'
+for n in $sizes; do
+    "$R" synth "tiny,layers=$n" --out "$tmp/$n.gguf" >/dev/null 2>&1 || exit 1
 done
-# shellcheck disable=SC2154
-printf '\n| start | 1 layer | 128 layers | a layer |\n|---|---:|---:|---:|\n| first | %.0f | %.0f | %.2f |\n| warm | %.0f | %.0f | %.2f |\n' \
-    "$cold1" "$cold128" "$(calc %f "($cold128 - $cold1) / 127")" "$warm1" "$warm128" "$(calc %f "($warm128 - $warm1) / 127")"
-printf '| compiling | %.0f | %.0f | %.2f |\n' "$(calc %f "$cold1 - $warm1")" "$(calc %f "$cold128 - $warm128")" \
-    "$(calc %f "($cold128 - $warm128 - $cold1 + $warm1) / 127")"
+# In turns, because a start is mostly a C compiler, whose time varies by more than all layers take.
+for _ in {1..11}; do
+    for n in $sizes; do
+        rm -rf "$tmp/cache"
+        echo "first $n $(start "$tmp/$n.gguf")"
+        echo "warm $n $(start "$tmp/$n.gguf")"
+    done
+done | sort -k1,1 -k2,2n -k3,3g | awk '
+    { of[$1, $2, ++count[$1, $2]] = $3 }
+    function median(kind, n) { return of[kind, n, int((count[kind, n] + 1) / 2)] }
+    function row(kind) {
+        printf "| %s | %.0f | %.0f | %.0f (%.0f-%.0f) | %.2f |\n", kind, median(kind, 1), median(kind, 2), median(kind, 128), of[kind, 128, 1],
+            of[kind, 128, count[kind, 128]], (median(kind, 128) - median(kind, 2)) / 126
+    }
+    END {
+        print "\n| start | 1 layer | 2 layers | 128 layers | a layer behind two |\n|---|---:|---:|---:|---:|"
+        row("first")
+        row("warm")
+    }'

@@ -12,10 +12,14 @@ typedef struct builder {
     const ir_graph *g;
     uint32_t *piece;  /* of each node */
     bool *is_output;  /* crosses a border or is returned */
+    ir_ref *next;     /* of each node: the next one of its piece */
     ir_ref *map;      /* ref in g -> ref in the piece being built */
+    ir_ref *mapped;   /* those that are not IR_NONE in map */
     uint32_t *writer; /* of each leaf: the last piece that writes its memory so far */
-    uint32_t n_nodes;
-    uint32_t counts[3]; /* leaves of the piece so far, by ir_leaf */
+    uint32_t n_nodes, n_mapped;
+    /* What the leaves of the piece so far, by ir_leaf, and its outputs are in g. */
+    ir_ref *leaves[3], *outputs;
+    uint32_t counts[3], n_outputs;
 } builder;
 
 /* The state or input that value o is a version of, else o: such memory is a leaf of every piece that it is used in. */
@@ -52,6 +56,11 @@ static void mark_outputs(builder *b, uint32_t last) {
     }
 }
 
+static void put(builder *b, ir_ref r, ir_ref in_piece) {
+    b->map[r] = in_piece;
+    b->mapped[b->n_mapped++] = r;
+}
+
 static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp_error *err) {
     static const char *const prefix[] = {"in", "p", "s"};
     const ir_node *n = ir_node_at(b->g, r);
@@ -63,11 +72,13 @@ static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp
     uint32_t i = b->counts[kind]++;
     const char *name = base_arena_printf(ir_graph_arena(p->graph), "%s%u", prefix[kind], i);
     if (!name) return rp_fail(err, RP_NOMEM, "piece leaf");
-    (kind == IR_LEAF_INPUT ? p->inputs : kind == IR_LEAF_PARAM ? p->params : p->states)[i] = r;
-    RP_TRY(ir_add_leaf(p->graph, kind, name, n->dtype, shape, &b->map[r], err));
-    if (!ir_sites_join(p->graph, b->map[r], b->g, r)) return rp_fail(err, RP_NOMEM, "piece leaf");
+    ir_ref leaf;
+    RP_TRY(ir_add_leaf(p->graph, kind, name, n->dtype, shape, &leaf, err));
+    b->leaves[kind][i] = r;
+    put(b, r, leaf);
+    if (!ir_sites_join(p->graph, leaf, b->g, r)) return rp_fail(err, RP_NOMEM, "piece leaf");
     bool writes = n->memory != IR_NONE && b->writer[n->memory] == p->submod;
-    if (kind == IR_LEAF_INPUT && writes) ir_input_mutates(p->graph, b->map[r]);
+    if (kind == IR_LEAF_INPUT && writes) ir_input_mutates(p->graph, leaf);
     return RP_OK;
 }
 
@@ -75,7 +86,7 @@ static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp
 static rp_status resolve_memory(builder *b, split_piece *p, ir_ref m, ir_ref o, rp_error *err) {
     ir_leaf kind = ir_node_at(b->g, m)->op == IR_state ? IR_LEAF_STATE : IR_LEAF_INPUT;
     if (b->map[m] == IR_NONE) RP_TRY(add_leaf(b, p, kind, m, err));
-    b->map[o] = b->map[m];
+    if (o != m) put(b, o, b->map[m]);
     return RP_OK;
 }
 
@@ -89,55 +100,53 @@ static rp_status resolve(builder *b, split_piece *p, uint32_t id, ir_ref o, rp_e
     if (outside && place_of(b, o) != o) return resolve_memory(b, p, place_of(b, o), o, err);
     if (outside) return add_leaf(b, p, IR_LEAF_INPUT, o, err);
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(resolve(b, p, id, n->in[i], err));
-    return ir_copy_node(p->graph, b->g, o, b->map, &b->map[o], err);
-}
-
-static rp_status piece_alloc(builder *b, split_piece *p, rp_error *err) {
-    size_t n = b->n_nodes + ir_output_count(b->g);
-    p->graph = ir_graph_new("piece");
-    p->inputs = base_alloc_array(n, sizeof *p->inputs);
-    p->params = base_alloc_array(n, sizeof *p->params);
-    p->states = base_alloc_array(n, sizeof *p->states);
-    p->outputs = base_alloc_array(n, sizeof *p->outputs);
-    if (!p->graph || !p->inputs || !p->params || !p->states || !p->outputs)
-        return rp_fail(err, RP_NOMEM, "piece of %u nodes", b->n_nodes);
+    ir_ref copy;
+    RP_TRY(ir_copy_node(p->graph, b->g, o, b->map, &copy, err));
+    put(b, o, copy);
     return RP_OK;
 }
 
 /* Notes whose memory piece id writes. */
-static void mark_writes(builder *b, uint32_t id) {
-    for (ir_ref r = 0; r < b->n_nodes; r++) {
+static void mark_writes(builder *b, ir_ref first, uint32_t id) {
+    for (ir_ref r = first; r != IR_NONE; r = b->next[r]) {
         const ir_node *n = ir_node_at(b->g, r);
-        uint64_t writes = b->piece[r] == id ? ir_node_writes(n) : 0;
+        uint64_t writes = ir_node_writes(n);
         for (uint32_t i = 0; writes && i < n->n_in && i < 64; i++)
             if (writes >> i & 1) b->writer[ir_node_at(b->g, n->in[i])->memory] = id;
     }
 }
 
-static rp_status build_piece(builder *b, split_piece *p, uint32_t id, uint32_t last,
-                             rp_error *err) {
-    RP_TRY(piece_alloc(b, p, err));
+static rp_status keep(ir_ref **list, const ir_ref *refs, uint32_t n, rp_error *err) {
+    *list = base_alloc_array(n + 1u, sizeof **list);
+    if (!*list) return rp_fail(err, RP_NOMEM, "piece with %u leaves", n);
+    memcpy(*list, refs, n * sizeof *refs);
+    return RP_OK;
+}
+
+/* The piece that begins with node `first`; IR_NONE: it has none of its own. */
+static rp_status build_piece(builder *b, split_piece *p, ir_ref first, bool last, rp_error *err) {
+    p->graph = ir_graph_new("piece");
+    if (!p->graph) return rp_fail(err, RP_NOMEM, "piece");
     memset(b->counts, 0, sizeof b->counts);
-    for (ir_ref r = 0; r < b->n_nodes; r++) b->map[r] = IR_NONE;
-    mark_writes(b, id);
-    uint32_t n_out = 0;
-    for (ir_ref r = 0; r < b->n_nodes; r++)
-        if (b->piece[r] == id) {
-            RP_TRY(resolve(b, p, id, r, err));
-            if (b->is_output[r]) p->outputs[n_out++] = r;
-        }
-    for (uint32_t i = 0; id == last && i < ir_output_count(b->g); i++) {
+    while (b->n_mapped) b->map[b->mapped[--b->n_mapped]] = IR_NONE;
+    mark_writes(b, first, p->submod);
+    b->n_outputs = 0;
+    for (ir_ref r = first; r != IR_NONE; r = b->next[r]) {
+        RP_TRY(resolve(b, p, p->submod, r, err));
+        if (b->is_output[r]) b->outputs[b->n_outputs++] = r;
+    }
+    for (uint32_t i = 0; last && i < ir_output_count(b->g); i++) {
         ir_ref o = ir_output_at(b->g, i);
         if (b->piece[o] != SPLIT_NO_PIECE) continue;
-        RP_TRY(resolve(b, p, id, o, err));
-        p->outputs[n_out++] = o;
+        RP_TRY(resolve(b, p, p->submod, o, err));
+        b->outputs[b->n_outputs++] = o;
     }
-    ir_ref *outs = base_alloc_array(n_out + 1, sizeof *outs);
-    if (!outs) return rp_fail(err, RP_NOMEM, "piece outputs");
-    for (uint32_t i = 0; i < n_out; i++) outs[i] = b->map[p->outputs[i]];
-    rp_status st = ir_graph_finish(p->graph, outs, n_out, err);
-    base_free(outs);
-    return st;
+    RP_TRY(keep(&p->inputs, b->leaves[IR_LEAF_INPUT], b->counts[IR_LEAF_INPUT], err));
+    RP_TRY(keep(&p->params, b->leaves[IR_LEAF_PARAM], b->counts[IR_LEAF_PARAM], err));
+    RP_TRY(keep(&p->states, b->leaves[IR_LEAF_STATE], b->counts[IR_LEAF_STATE], err));
+    RP_TRY(keep(&p->outputs, b->outputs, b->n_outputs, err));
+    for (uint32_t i = 0; i < b->n_outputs; i++) b->outputs[i] = b->map[p->outputs[i]];
+    return ir_graph_finish(p->graph, b->outputs, b->n_outputs, err);
 }
 
 static rp_status find_distinct(split_result *r, rp_error *err) {
@@ -185,16 +194,41 @@ static bool lacks_plain_piece(const builder *b, const bool *splitting, uint32_t 
 }
 
 static rp_status build_all(builder *b, const bool *splitting, split_result *r, rp_error *err) {
+    rp_status st = RP_OK;
     uint32_t last = last_plain(splitting, r->n_pieces);
+    ir_ref *first = base_alloc_array(r->n_pieces + 1u, sizeof *first);
+    if (!first) return rp_fail(err, RP_NOMEM, "split into %u pieces", r->n_pieces);
+    for (uint32_t i = 0; i < r->n_pieces; i++) first[i] = IR_NONE;
+    for (ir_ref n = b->n_nodes; n > 0; n--) {
+        uint32_t piece = b->piece[n - 1];
+        b->map[n - 1] = IR_NONE;
+        if (piece == SPLIT_NO_PIECE) continue;
+        b->next[n - 1] = first[piece];
+        first[piece] = n - 1;
+    }
     mark_outputs(b, last);
     for (uint32_t i = 0; i < r->n_pieces; i++) {
         split_piece *p = &r->pieces[i];
         p->submod = i;
         p->splitting = splitting[i];
         p->graph_index = splitting[i] ? UINT32_MAX : r->n_compiled++;
-        RP_TRY(build_piece(b, p, i, last, err));
+        RP_TRY_OUT(build_piece(b, p, first[i], i == last, err));
     }
-    return find_distinct(r, err);
+    st = find_distinct(r, err);
+out:
+    base_free(first);
+    return st;
+}
+
+static bool alloc_lists(builder *b, base_arena *work) {
+    ir_ref **lists[] = {&b->piece,  &b->next,      &b->map,       &b->mapped,
+                        &b->writer, &b->leaves[0], &b->leaves[1], &b->leaves[2]};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!(*lists[i] = base_arena_array(work, b->n_nodes + 1u, sizeof(ir_ref)))) return false;
+    size_t n_outputs = (size_t)b->n_nodes + ir_output_count(b->g);
+    b->outputs = base_arena_array(work, n_outputs + 1, sizeof *b->outputs);
+    b->is_output = base_arena_array(work, b->n_nodes + 1u, sizeof *b->is_output);
+    return b->outputs && b->is_output;
 }
 
 rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
@@ -203,12 +237,9 @@ rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops,
     split_result r = {0};
     uint32_t n = ir_graph_count(g);
     builder b = {.g = g, .n_nodes = n};
-    bool *splitting = base_alloc_array(n + 1, sizeof *splitting);
-    b.piece = base_alloc_array(n + 1, sizeof *b.piece);
-    b.is_output = base_alloc_array(n + 1, sizeof *b.is_output);
-    b.map = base_alloc_array(n + 1, sizeof *b.map);
-    b.writer = base_alloc_array(n + 1, sizeof *b.writer);
-    if (!splitting || !b.piece || !b.is_output || !b.map || !b.writer) {
+    base_arena *work = base_arena_new();
+    bool *splitting = work ? base_arena_array(work, n + 1, sizeof *splitting) : NULL;
+    if (!splitting || !alloc_lists(&b, work)) {
         st = rp_fail(err, RP_NOMEM, "split of %u nodes", n);
         goto out;
     }
@@ -225,11 +256,7 @@ rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops,
     r = (split_result){0};
 out:
     split_done(&r);
-    base_free(splitting);
-    base_free(b.piece);
-    base_free(b.is_output);
-    base_free(b.map);
-    base_free(b.writer);
+    base_arena_free(work);
     return st;
 }
 
