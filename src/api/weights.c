@@ -117,7 +117,7 @@ static rp_status place_param(rp_compiled *c, uint32_t i, rp_error *err) {
     size_t size = 0;
     hal_device *d = c->memory;
     drop_copy(c, i);
-    if (!plan_reads_param(c->p, i) || api_stage_reached(d, c->params[i])) return RP_OK;
+    if (!c->p->params[i].read || api_stage_reached(d, c->params[i])) return RP_OK;
     RP_TRY(param_bytes(c, i, &size, err));
     if (size == 0) return RP_OK;
     RP_TRY(d->ops->alloc(d, HAL_DEVICE_MEMORY, size, &c->copies[i].at, err));

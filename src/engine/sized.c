@@ -26,7 +26,7 @@ static bool is_alike(const plan *all, const plan *own, rp_error *err) {
                  same_names(all->states, all->n_states, own->states, own->n_states) &&
                  all->n_pieces == own->n_pieces;
     for (uint32_t i = 0; alike && i < own->n_params; i++)
-        alike = plan_reads_param(all, i) || !plan_reads_param(own, i);
+        alike = all->params[i].read || !own->params[i].read;
     for (uint32_t i = 0; alike && i < own->n_pieces; i++)
         alike = all->pieces[i].splitting == own->pieces[i].splitting;
     return alike && engine_weights_alike(all, own, err);

@@ -185,7 +185,7 @@ static rp_status uploads_need(const engine_weights_options *o, const plan *p, bo
                               size_t *size, rp_error *err) {
     model_tensor t;
     for (uint32_t i = 0; i < p->n_params; i++) {
-        if (is_rope(p->params[i].name) || !plan_reads_param(p, i)) continue;
+        if (is_rope(p->params[i].name) || !p->params[i].read) continue;
         RP_TRY(model_source_tensor(o->source, p->params[i].name, &t, err));
         *size += seen[t.idx] ? 0 : t.size;
         seen[t.idx] = true;
@@ -316,7 +316,7 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
     if (is_rope(name)) {
         data = (const uint8_t *)(strcmp(name, "rope.cos") == 0 ? engine_rope_cos(w->rope)
                                                                : engine_rope_sin(w->rope));
-    } else if (plan_reads_param(p, idx)) {
+    } else if (p->params[idx].read) {
         RP_TRY(model_source_tensor(w->o.source, name, &t, err));
         RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
         if (w->uploads) RP_TRY(upload_tensor(w, &t, &data, err));

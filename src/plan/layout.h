@@ -24,5 +24,7 @@ void plan_sort(plan_order *o, uint32_t n);
 rp_status plan_layout_arena(plan *p, rp_error *err) RP_MUST_USE;
 /* Sets offsets and sizes of the packs and weights_size. */
 rp_status plan_layout_packs(plan *p, rp_error *err) RP_MUST_USE;
+/* Sets `read` of the params of p and of the plans within it, whose indices are right. */
+void plan_mark_read(plan *p);
 
 #endif

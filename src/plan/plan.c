@@ -26,12 +26,12 @@ uint32_t plan_control_count(const plan_control *c) {
     return c->kind == PLAN_COND || c->kind == PLAN_WHILE ? 2 : 1;
 }
 
-bool plan_reads_param(const plan *p, uint32_t idx) {
+void plan_mark_read(plan *p) {
+    for (uint32_t i = 0; i < p->n_inner; i++) plan_mark_read(p->inner[i]);
     for (uint32_t i = 0; i < p->n_launches; i++)
         for (uint32_t a = 0; a < p->launches[i].n_args; a++)
-            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
-                return true;
-    return false;
+            if (p->launches[i].args[a].seg == PLAN_PARAM)
+                p->params[p->launches[i].args[a].idx].read = true;
 }
 
 uint32_t plan_control_work(const plan_control *c) {
@@ -41,7 +41,9 @@ uint32_t plan_control_work(const plan_control *c) {
 rp_status plan_seal(plan *p, rp_error *err) {
     RP_TRY(plan_layout_arena(p, err));
     RP_TRY(plan_layout_packs(p, err));
-    return plan_verify(p, err);
+    RP_TRY(plan_verify(p, err));
+    plan_mark_read(p);
+    return RP_OK;
 }
 
 rp_status plan_add_code(plan *p, const plan_module *m, const char *const *symbols, uint32_t n,

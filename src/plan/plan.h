@@ -39,6 +39,7 @@ typedef struct plan_leaf {
     uint32_t rank;
     plan_size dim[RP_MAX_RANK];
     plan_size bytes;
+    bool read; /* a param that some launch reads as its file has it; set by plan_seal, plan_load */
 } plan_leaf;
 
 /* A value in the arena: alive from launch `first` to `last`, both included. One whose size has no bound is outside of it, in
@@ -187,8 +188,6 @@ void plan_free(plan *p);
 uint32_t plan_control_count(const plan_control *c);
 /* Arguments behind the results. */
 uint32_t plan_control_work(const plan_control *c);
-/* Whether some launch reads param idx where it lies, in its file layout. */
-bool plan_reads_param(const plan *p, uint32_t idx);
 /* Whether l runs something other than a function. */
 static inline bool plan_launch_is_plain(const plan_launch *l) {
     return !l->custom && !l->control;

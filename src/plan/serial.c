@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "plan/plan.h"
+#include "plan/layout.h"
 
 /* Raised with every change of the layout below. */
 #define MAGIC "rpplan\003\n"
@@ -392,9 +392,11 @@ rp_status plan_load(const void *data, size_t n, plan **out, rp_error *err) {
     if (w.st == RP_OK && w.p != w.end) fail(&w, RP_CORRUPT, "bytes follow its end");
     rp_status st = w.st == RP_OK ? plan_verify(p, err)
                                  : rp_fail(err, w.st, "stored plan of %zu bytes: %s", n, w.why);
-    if (st == RP_OK)
-        *out = p;
-    else
+    if (st != RP_OK) {
         plan_free(p);
-    return st;
+        return st;
+    }
+    plan_mark_read(p);
+    *out = p;
+    return RP_OK;
 }
