@@ -46,15 +46,6 @@ static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size 
 
 /* --- interface of the graph ------------------------------------------------- */
 
-/* What lower_bytes says, also where rows of blocks have a length that calls tell: it is a multiple of the block. */
-static ir_dim leaf_bytes(ir_dims *dims, const ir_node *n) {
-    ir_dim last = n->shape.rank ? n->shape.dim[n->shape.rank - 1] : IR_DIM_BAD;
-    if (!rp_dtype_is_quant(n->dtype) || last == IR_DIM_BAD) return lower_bytes(dims, n);
-    ir_dim e = ir_dim_floordiv(dims, last, (int64_t)rp_dtype_block(n->dtype));
-    for (uint32_t i = 0; i + 1 < n->shape.rank; i++) e = ir_dim_mul(dims, e, n->shape.dim[i]);
-    return ir_dim_mul_const(dims, e, (int64_t)rp_dtype_block_bytes(n->dtype));
-}
-
 static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *out) {
     const ir_node *n = ir_node_at(a->g, r);
     ir_dims *dims = ir_graph_dims(a->g);
@@ -64,7 +55,7 @@ static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *
     if (!out->name) return rp_fail(a->err, RP_NOMEM, "plan leaf");
     for (uint32_t i = 0; i < n->shape.rank; i++)
         RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
-    ir_dim bytes = leaf_bytes(dims, n);
+    ir_dim bytes = lower_bytes(dims, n);
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(a->g, n, a->err);
     return size_of(a, dims, bytes, &out->bytes);
 }

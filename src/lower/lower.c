@@ -13,13 +13,10 @@
 ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     ir_dim e = ir_dim_const(t, 1);
     for (uint32_t i = 0; i < n->shape.rank; i++) {
-        int64_t last;
         ir_dim d = n->shape.dim[i];
-        /* Blocks run along the last dim, whose size is known. */
-        if (i + 1 == n->shape.rank && rp_dtype_is_quant(n->dtype)) {
-            if (!ir_dim_is_const(t, d, &last)) return IR_DIM_BAD;
-            d = ir_dim_const(t, last / (int64_t)rp_dtype_block(n->dtype));
-        }
+        /* Blocks run along the last dim, which is a multiple of theirs. */
+        if (i + 1 == n->shape.rank && rp_dtype_is_quant(n->dtype))
+            d = ir_dim_floordiv(t, d, (int64_t)rp_dtype_block(n->dtype));
         e = ir_dim_mul(t, e, d);
     }
     return ir_dim_mul_const(t, e, (int64_t)rp_dtype_block_bytes(n->dtype));

@@ -208,7 +208,7 @@ void lower_choice_print(const lower_choice *c, bool upper, base_buf *out);
 bool lower_choice_parse(const lower_kernel *k, gen_isa isa, const char *text, lower_choice *out);
 /* A node that stands for the type of result i of n. */
 ir_node lower_result_type(const ir_node *n, uint32_t i);
-/* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
+/* Bytes of one stored value of a node's type; IR_DIM_BAD on overflow or out of memory. i16b32 has the row layout of
  * gen/embed/prelude.h. */
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
 /* Why lower_bytes gave IR_DIM_BAD. */
