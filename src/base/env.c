@@ -105,26 +105,47 @@ static bool are_folders(const char *v) {
     return true;
 }
 
+static bool read_seconds(const char *v, int64_t *ns) {
+    char *end = NULL;
+    const double s = strtod(v, &end);
+    if (end == v || *end || !(s >= 0) || s > 1e6) return false;
+    *ns = (int64_t)(s * 1e9);
+    return true;
+}
+
 static bool is_accepted(const char *v, const char *accepted) {
     struct stat info;
+    int64_t ns;
     bool found = stat(v, &info) == 0, folder = found && S_ISDIR(info.st_mode);
     if (strcmp(accepted, "text") == 0 || strcmp(accepted, "log names") == 0) return true;
     if (strcmp(accepted, "folder") == 0) return folder || !found;
     if (strcmp(accepted, "folders") == 0) return are_folders(v);
     if (strcmp(accepted, "library") == 0) return !strchr(v, '/') || (found && !folder);
+    if (strcmp(accepted, "seconds") == 0) return read_seconds(v, &ns);
     return is_one_of(v, accepted);
+}
+
+static rp_status refuse(base_env_id id, rp_error *err) {
+    const base_env_info *of = &table[id];
+    const char *name = base_env_source(id), *v = value_of(name), *what = of->accepted;
+    if (strcmp(what, "seconds") == 0)
+        return rp_fail(err, RP_CONFIG, "%s=%.100s: expected seconds, as in %s", name, v, of->deflt);
+    return rp_fail(err, RP_CONFIG, "%s=%.100s: expected %s%s", name, v,
+                   strchr(what, ',')              ? "one of "
+                   : strcmp(what, "folders") == 0 ? ""
+                   : strchr("aeiou", what[0])     ? "an "
+                                                  : "a ",
+                   what);
+}
+
+rp_status base_env_seconds(base_env_id id, int64_t *ns, rp_error *err) {
+    return read_seconds(base_env_or_default(id), ns) ? RP_OK : refuse(id, err);
 }
 
 rp_status base_env_check(rp_error *err) {
     for (int i = 0; i < BASE_ENV_COUNT_; i++) {
-        const char *name = base_env_source((base_env_id)i), *v = name ? value_of(name) : NULL;
-        if (v && !is_accepted(v, table[i].accepted))
-            return rp_fail(err, RP_CONFIG, "%s=%.100s: expected %s%s", name, v,
-                           strchr(table[i].accepted, ',')              ? "one of "
-                           : strcmp(table[i].accepted, "folders") == 0 ? ""
-                           : strchr("aeiou", table[i].accepted[0])     ? "an "
-                                                                       : "a ",
-                           table[i].accepted);
+        const char *v = base_env_get((base_env_id)i);
+        if (v && !is_accepted(v, table[i].accepted)) return refuse((base_env_id)i, err);
     }
     return RP_OK;
 }

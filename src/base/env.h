@@ -3,6 +3,7 @@
 #define BASE_ENV_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 #include "base/str.h"
@@ -25,6 +26,8 @@ const char *base_env_or_default(base_env_id id);
 const base_env_info *base_env_table(size_t *n);
 /* The name by which a variable is set: its own, or the alias that stands in; NULL when it is not set. */
 const char *base_env_source(base_env_id id);
+/* What one that takes seconds says, or its default, in ns. RP_CONFIG as base_env_check. */
+rp_status base_env_seconds(base_env_id id, int64_t *ns, rp_error *err) RP_MUST_USE;
 /* The variables that are set, called like ours, and read by nothing: fn gets the name ("REPRISE_LOG", not terminated) and the
  * nearest that is read, NULL where none is near. Those of tests (REPRISE_TEST_...) are passed over. */
 void base_env_strangers(void (*fn)(void *user, base_str name, const char *near), void *user);

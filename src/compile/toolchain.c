@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,17 +34,6 @@ uint64_t compile_toolchain_runs(void) {
 struct atomic_late {
     atomic_bool is;
 };
-
-static rp_status read_limit(int64_t *ns, rp_error *err) {
-    const char *text = base_env_or_default(BASE_ENV_CC_TIMEOUT);
-    char *end = NULL;
-    const double s = strtod(text, &end);
-    if (end == text || *end || !(s >= 0) || s > 1e6)
-        return rp_fail(err, RP_CONFIG, "REPRISE_CC_TIMEOUT=%.40s: expected seconds, as in 300",
-                       text);
-    *ns = (int64_t)(s * 1e9);
-    return RP_OK;
-}
 
 static void say_late(const compile_toolchain *t, char *out, size_t size) {
     (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
@@ -225,7 +213,7 @@ rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_
     RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
-    if (t.path) st = read_limit(&t.limit_ns, err);
+    if (t.path) st = base_env_seconds(BASE_ENV_CC_TIMEOUT, &t.limit_ns, err);
     if (t.path && st == RP_OK) st = store ? learn(&t, store, err) : ask(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
@@ -267,7 +255,7 @@ rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err
     rp_status st = RP_OK;
     *out = NULL;
     if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&t.path, err));
-    if (t.path) st = read_limit(&t.limit_ns, err);
+    if (t.path) st = base_env_seconds(BASE_ENV_CC_TIMEOUT, &t.limit_ns, err);
     if (t.path && st == RP_OK) st = learn(&t, store, err);
     if (st == RP_OK)
         *out = t.version;

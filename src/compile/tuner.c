@@ -1,5 +1,4 @@
 /* What the configuration asks of the autotuner, and what one compile has found. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,17 +12,6 @@ typedef struct compile_tuned {
     lower_choice *of; /* by group, n of them */
     uint32_t n;
 } compile_tuned;
-
-static rp_status read_budget(int64_t *ns, rp_error *err) {
-    const char *text = base_env_or_default(BASE_ENV_AUTOTUNE_BUDGET);
-    char *end = NULL;
-    const double s = strtod(text, &end);
-    if (end == text || *end || !(s >= 0) || s > 1e6)
-        return rp_fail(err, RP_CONFIG,
-                       "REPRISE_AUTOTUNE_BUDGET=%.40s: expected seconds, as in 20 or 0.5", text);
-    *ns = (int64_t)(s * 1e9);
-    return RP_OK;
-}
 
 rp_status compile_tuner_of(const rp_compilation_config *cfg, hal_device *d, compile_tuner *out,
                            bool *on, rp_error *err) {
@@ -39,7 +27,7 @@ rp_status compile_tuner_of(const rp_compilation_config *cfg, hal_device *d, comp
                        "cannot be measured; leave it at {}",
                        cfg->inductor_compile_config);
     *out = (compile_tuner){.device = d, .list = asks.list, .descend = asks.descend};
-    return read_budget(&out->budget, err);
+    return base_env_seconds(BASE_ENV_AUTOTUNE_BUDGET, &out->budget, err);
 }
 
 rp_status compile_tuner_key(const rp_compilation_config *cfg, hal_device *d, cache_key *k,

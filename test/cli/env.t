@@ -39,6 +39,12 @@ $ REPRISE_NVRTC=./no-such-lib reprise opt graph.ir
 $ REPRISE_MODELS=nowhere:ids.txt reprise run synthetic:tiny hi
 ! reprise: REPRISE_MODELS=nowhere:ids.txt: expected folders
 ? 2
+$ REPRISE_CC_TIMEOUT=soon reprise cache ls
+! reprise: REPRISE_CC_TIMEOUT=soon: expected seconds, as in 300
+? 2
+$ REPRISE_AUTOTUNE_BUDGET=-1 reprise run synthetic:tiny hi
+! reprise: REPRISE_AUTOTUNE_BUDGET=-1: expected seconds, as in 20
+? 2
 $ REPRISE_ISA=sse failing run synthetic:tiny hi --json
 2
 $ REPRISE_ISA=sse reprise help >/dev/null

@@ -248,6 +248,25 @@ static void try_value(const char *name, const char *value, bool accepted) {
     if (!strstr(err.text, name) || !strstr(err.text, value)) fail_msg("%s", err.text);
 }
 
+/* The same of those that take seconds. */
+static void accepted_seconds(void **state) {
+    static const char *const good[] = {"0", "0.5", "20", "1e6"};
+    static const char *const bad[] = {"soon", "-1", "1e7", "3s", "nan", " "};
+    size_t n = 0, found = 0;
+    int64_t ns = 0;
+    const base_env_info *t = base_env_table(&n);
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(t[i].accepted, "seconds") != 0) continue;
+        for (size_t j = 0; j < sizeof good / sizeof *good; j++) try_value(t[i].name, good[j], true);
+        for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) try_value(t[i].name, bad[j], false);
+        CHECK_OK(base_env_seconds((base_env_id)i, &ns, NULL), &(rp_error){0});
+        assert_true(ns == (int64_t)atof(t[i].deflt) * 1000000000);
+        found++;
+    }
+    assert_true(found > 0);
+}
+
 /* Of each variable that takes words: those, in any case, and neither a part of one nor more than one. */
 static void accepted_words(void **state) {
     (void)state;
@@ -342,6 +361,7 @@ int main(void) {
         cmocka_unit_test(survives_each_failure),
         cmocka_unit_test(environment_table),
         cmocka_unit_test(accepted_words),
+        cmocka_unit_test(accepted_seconds),
         cmocka_unit_test(programs_are_found_along_the_path),
         cmocka_unit_test(clocks),
     };
