@@ -94,17 +94,22 @@ static rp_status fail_start(rp_error *err, const char *path, int code) {
 /* What a child reads and writes, and whose group it joins. */
 typedef struct ends {
     int in;      /* -1: an empty stdin */
-    int out;     /* stdout */
-    int said;    /* stderr */
+    int out;     /* stdout, -1: nowhere */
+    int said;    /* stderr, -1: nowhere */
     pid_t group; /* 0: its own */
 } ends;
 
+static int add_end(posix_spawn_file_actions_t *actions, int from, int to) {
+    return from < 0 ? posix_spawn_file_actions_addopen(actions, to, "/dev/null",
+                                                       to ? O_WRONLY : O_RDONLY, 0)
+                    : posix_spawn_file_actions_adddup2(actions, from, to);
+}
+
 /* Child side of the setup. */
 static int add_actions(posix_spawn_file_actions_t *actions, const ends *e) {
-    int code = e->in < 0 ? posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)
-                         : posix_spawn_file_actions_adddup2(actions, e->in, 0);
-    if (!code) code = posix_spawn_file_actions_adddup2(actions, e->out, 1);
-    if (!code) code = posix_spawn_file_actions_adddup2(actions, e->said, 2);
+    int code = add_end(actions, e->in, 0);
+    if (!code) code = add_end(actions, e->out, 1);
+    if (!code) code = add_end(actions, e->said, 2);
     return code;
 }
 
@@ -150,6 +155,8 @@ typedef struct child {
     char *const *env;
     pid_t pid;    /* the leader of a group */
     pid_t reader; /* of its output, in the same group; 0: this process reads */
+    pid_t guard;  /* in the same group, which it ends when nobody holds alive any more; 0: none */
+    int alive;    /* held by this process alone */
     int fd;
     base_wanted_fn wanted;
     void *user;
@@ -210,13 +217,37 @@ static rp_status reap(const char *path, pid_t pid, int *out_exit, rp_error *err)
     return RP_OK;
 }
 
+/* Only the end of all its holders closes a pipe, however they end. */
+static rp_status start_guard(child *c, rp_error *err) {
+    static const char *const argv[] = {"sh", "-c", "read x; kill -9 0", NULL};
+    int fds[2];
+    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, argv[0], errno);
+    rp_status st = start("/bin/sh", argv, c->env, &(ends){fds[0], -1, -1, c->pid}, &c->guard, err);
+    (void)close(fds[0]);
+    if (st == RP_OK) {
+        c->alive = fds[1];
+        return RP_OK;
+    }
+    (void)close(fds[1]);
+    (void)kill(-c->pid, SIGKILL); /* or it would be waited for */
+    return st;
+}
+
+static void end_guard(child *c) {
+    int code;
+    if (!c->guard) return;
+    (void)close(c->alive);
+    (void)reap(c->path, c->guard, &code, NULL);
+}
+
 /* The leader last: as long as it is not reaped its number is nobody else's. */
-static rp_status wait_for(const child *c, int *out_exit, rp_error *err) {
+static rp_status wait_for(child *c, int *out_exit, rp_error *err) {
     rp_status st = RP_OK;
     int read_exit = 0;
     siginfo_t info;
     if (c->reader) st = reap(c->path, c->reader, &read_exit, err);
     while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
+    end_guard(c);
     set_running(c->pid, 0);
     rp_status led = reap(c->path, c->pid, out_exit, err);
     if (led == RP_OK && *out_exit == 0) *out_exit = read_exit;
@@ -244,18 +275,18 @@ static rp_status start_pair(child *c, const char *const *argv, const char *const
     return st;
 }
 
-/* into (may be NULL) reads what argv writes. */
-static rp_status run(child *c, const char *const *argv, const char *const *into, base_buf *out,
+static rp_status run(child *c, const char *const *argv, const base_spawn_options *o, base_buf *out,
                      int *out_exit, rp_error *err) {
     int fds[2];
     rp_status st;
     if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
-    if (into)
-        st = start_pair(c, argv, into, fds[1], err);
+    if (o->into)
+        st = start_pair(c, argv, o->into, fds[1], err);
     else
         st = start(c->path, argv, c->env, &(ends){-1, fds[1], fds[1], 0}, &c->pid, err);
     (void)close(fds[1]);
     c->fd = fds[0];
+    if (st == RP_OK && o->guarded) st = start_guard(c, err);
     if (st == RP_OK) st = drain(c, out, err);
     (void)close(fds[0]); /* after a failed read the child sees a closed pipe and ends */
     if (c->pid > 0) {
@@ -301,7 +332,7 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
     else if (!path)
         st = rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
     else
-        st = run(&c, argv, o->into, out, out_exit, err);
+        st = run(&c, argv, o, out, out_exit, err);
     if (o->limit_ns) *o->out_late = st == RP_CANCELLED && c.stopped_at > c.ends_at;
     base_free(path);
     if (env) base_free(env[0]);

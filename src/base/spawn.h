@@ -27,6 +27,7 @@ typedef struct base_spawn_options {
     int64_t
         limit_ns; /* that it may take, after which it is stopped: RP_CANCELLED, and *out_late; 0: any time */
     bool *out_late; /* with limit_ns */
+    bool guarded;   /* it and what it started end with this process, however that ends */
 } base_spawn_options;
 rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, base_buf *out,
                           int *out_exit, rp_error *err) RP_MUST_USE;

@@ -316,7 +316,12 @@ static base_str telling_line(const char *out) {
 static rp_status run_programs(const compile_toolchain *t, const char *const *argv,
                               const char *const *into, rp_error *err) {
     bool late = false;
-    const base_spawn_options o = {t->scratch, into, t->wanted, t->user, t->limit_ns, &late};
+    const base_spawn_options o = {.tmpdir = t->scratch,
+                                  .into = into,
+                                  .wanted = t->wanted,
+                                  .user = t->user,
+                                  .limit_ns = t->limit_ns,
+                                  .out_late = &late};
     base_buf out;
     rp_error why = {0};
     int code = 0;

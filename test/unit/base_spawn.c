@@ -1,9 +1,11 @@
 /* Child processes, the environment table, clocks. */
 #include "support/check.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -11,6 +13,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "base/temp.h"
 
 static void runs_and_captures(void **state) {
     (void)state;
@@ -141,6 +144,55 @@ static void stops_when_not_wanted(void **state) {
     base_buf_done(&out);
 }
 
+/* Two numbers from a file that may not be there yet; waits for it. */
+static void read_numbers(const char *path, uint64_t *a, uint64_t *b) {
+    int n = 0;
+    for (int i = 0; i < 1000 && n < 2; i++) {
+        FILE *f = fopen(path, "r");
+        if (f) {
+            n = fscanf(f, "%" SCNu64 " %" SCNu64, a, b);
+            (void)fclose(f);
+        }
+        (void)usleep(10000);
+    }
+    assert_int_equal(n, 2);
+}
+
+/* This process killed, nothing asked: what a guarded program started ends as well. */
+static void guarded_ones_end_with_us(void **state) {
+    static const char script[] = "sh -c 'echo $$ $(cut -d \" \" -f 22 /proc/$$/stat) >%s.new; "
+                                 "mv %s.new %s; sleep 60; sleep 60'; true";
+    const char *tmp = getenv("REPRISE_TEST_TMP");
+    char path[1024], text[4096];
+    base_maker m = base_maker_self();
+    int code = -1;
+    rp_error err = {0};
+    base_buf out;
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/guarded", tmp ? tmp : ".");
+    (void)snprintf(text, sizeof text, script, path, path, path);
+    (void)unlink(path);
+    const char *const argv[] = {"sh", "-c", text, NULL};
+    const base_spawn_options o = {.guarded = true};
+    pid_t pid = fork();
+    if (pid == 0) _exit(base_spawn_with(argv, &o, NULL, &code, &err));
+    assert_true(pid > 0);
+    read_numbers(path, &m.pid, &m.start);
+    assert_int_equal(base_maker_fate(&m), BASE_ALIVE);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    for (int i = 0; i < 1000 && base_maker_fate(&m) != BASE_DEAD; i++) (void)usleep(10000);
+    assert_int_equal(base_maker_fate(&m), BASE_DEAD);
+    (void)unlink(path);
+    /* as long as we live it is as any other, and its end is its own */
+    base_buf_init(&out, 0);
+    const char *const quick[] = {"sh", "-c", "sleep 0.1; echo one; exit 7", NULL};
+    CHECK_OK(base_spawn_with(quick, &o, &out, &code, &err), &err);
+    assert_int_equal(code, 7);
+    assert_string_equal(out.data, "one\n");
+    base_buf_done(&out);
+}
+
 static bool kill_all(void *user) {
     (void)user;
     base_spawn_kill_all();
@@ -200,15 +252,16 @@ static void survives_each_failure(void **state) {
     size_t live = base_live();
     int n_failed = 0;
     const char *const argv[] = {"echo", "hi", NULL};
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
+        const base_spawn_options o = {.guarded = kind >= 2};
         for (uint64_t n = 1, more = 1; more; n++) {
             int code = -1;
             rp_error err = {0};
             base_buf out;
             base_buf_init(&out, 0);
-            (void)(kind ? base_sys_fail_nth(n) : base_alloc_fail_nth(n));
-            rp_status st = base_spawn(argv, &out, &code, &err);
-            more = kind ? base_sys_fail_nth(0) : base_alloc_fail_nth(0);
+            (void)(kind % 2 ? base_sys_fail_nth(n) : base_alloc_fail_nth(n));
+            rp_status st = base_spawn_with(argv, &o, &out, &code, &err);
+            more = kind % 2 ? base_sys_fail_nth(0) : base_alloc_fail_nth(0);
             assert_int_equal(st == RP_OK, code == 0);
             assert_int_equal(st == RP_OK, err.text[0] == 0);
             n_failed += st != RP_OK || out.failed;
@@ -355,6 +408,7 @@ int main(void) {
         cmocka_unit_test(a_pair_is_stopped),
         cmocka_unit_test(programs_begin_with_all_signals),
         cmocka_unit_test(stops_when_not_wanted),
+        cmocka_unit_test(guarded_ones_end_with_us),
         cmocka_unit_test(all_can_be_killed),
         cmocka_unit_test(large_output_meets_the_ceiling),
         cmocka_unit_test(nothing_starts_without_path),
