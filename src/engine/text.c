@@ -75,10 +75,11 @@ static void say_why(engine_job *j) {
 
 void engine_text_finish(engine_job *j) {
     rp_error err = {0};
-    bool failed = j->err.code == RP_OK && flush_text(j, &err) != RP_OK;
-    emit(j);
-    if (!failed && j->err.code == RP_OK) failed = base_buf_status(&j->text, &err) != RP_OK;
-    if (failed) j->err = err;
+    if (j->err.code == RP_OK) { /* else the piece at hand may be another's */
+        bool failed = flush_text(j, &err) != RP_OK;
+        emit(j);
+        if (failed || base_buf_status(&j->text, &err) != RP_OK) j->err = err;
+    }
     say_why(j);
     j->finished = true;
 }

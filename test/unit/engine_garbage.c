@@ -101,6 +101,7 @@ static void only_its_request_ends(void **state) {
         for (int after = m ? 4 : 1; after < (m ? 5 : 8); after += 3) {
             int32_t want[N][OUT], blocks[8];
             uint64_t id[N], again[N];
+            char text[1024]; /* of the victim, undisturbed */
             rp_error err = {0};
             base_buf heard;
             bool reused = false, more = true;
@@ -109,6 +110,7 @@ static void only_its_request_ends(void **state) {
                 id[i] = submit(e, i);
                 run(e, -1);
                 memcpy(want[i], result(e, id[i]).output_ids, sizeof want[i]);
+                if (i == 1) (void)snprintf(text, sizeof text, "%s", result(e, id[i]).text);
                 rp_engine_release(e, id[i]);
             }
             for (int i = 0; i < N; i++) id[i] = submit(e, i);
@@ -122,6 +124,8 @@ static void only_its_request_ends(void **state) {
             assert_string_equal(bad.finish_reason, "error");
             assert_non_null(strstr(bad.error, "logit of token"));
             assert_true(bad.n_output_ids < OUT);
+            if (strncmp(text, bad.text, strlen(bad.text)) != 0)
+                fail_msg("'%s' is no beginning of '%s'", bad.text, text);
             check_tokens(e, id[0], want[0]);
             check_tokens(e, id[2], want[2]);
             CHECK_OK(engine_kv_check(e->kv, &err), &err);
