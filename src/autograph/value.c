@@ -5,6 +5,19 @@
 
 #include "autograph/memory.h"
 #include "autograph/rows.h"
+#include "base/readable.h"
+
+/* Others than lists, tuples and maps have none, whatever n says. */
+static uint32_t n_items(const rp_value *v) {
+    bool has = v->kind == RP_VALUE_LIST || v->kind == RP_VALUE_TUPLE || v->kind == RP_VALUE_MAP;
+    return has ? v->n : 0;
+}
+
+bool autograph_items_are_there(const rp_value *v, uint32_t few) {
+    if (v->n <= few) return true;
+    return base_readable(v->item, v->n * sizeof *v->item) &&
+           (v->kind != RP_VALUE_MAP || base_readable(v->name, v->n * sizeof *v->name));
+}
 
 bool autograph_is_dense(const rp_value *v) {
     int64_t want = 1;
@@ -106,6 +119,11 @@ static rp_status put_items(const rp_value *v, const key_form *f, base_buf *out, 
         return rp_fail(err, RP_INVALID, "values are nested deeper than %d", RP_MAX_VALUE_DEPTH);
     if (v->n && (!v->item || (v->kind == RP_VALUE_MAP && !v->name)))
         return rp_fail(err, RP_INVALID, "a list, tuple or map of %u items has none", v->n);
+    if (!autograph_items_are_there(v, AUTOGRAPH_MANY_ITEMS))
+        return rp_fail(err, RP_INVALID,
+                       "a list, tuple or map of %u items ends where memory can no longer be read; "
+                       "n is too large",
+                       v->n);
     put(out, &v->n, sizeof v->n);
     for (uint32_t i = 0; i < v->n; i++) {
         rp_error why = {0};
@@ -154,21 +172,21 @@ rp_status autograph_value_key(const rp_value *v, unsigned how, base_buf *out, rp
 
 rp_status autograph_value_each(rp_value *v, autograph_visit visit, void *user, rp_error *err) {
     if (v->kind == RP_VALUE_TENSOR) return visit(user, v, err);
-    for (uint32_t i = 0; i < v->n; i++) /* copies have writable items */
+    for (uint32_t i = 0; i < n_items(v); i++) /* copies have writable items */
         RP_TRY(autograph_value_each((rp_value *)(uintptr_t)&v->item[i], visit, user, err));
     return RP_OK;
 }
 
 uint32_t autograph_value_tensors(const rp_value *v) {
     uint32_t n = v->kind == RP_VALUE_TENSOR;
-    for (uint32_t i = 0; i < v->n; i++) n += autograph_value_tensors(&v->item[i]);
+    for (uint32_t i = 0; i < n_items(v); i++) n += autograph_value_tensors(&v->item[i]);
     return n;
 }
 
 static const rp_value *find_tensor(const rp_value *v, uint32_t *n) {
     const rp_value *found = NULL;
     if (v->kind == RP_VALUE_TENSOR) return (*n)-- ? NULL : v;
-    for (uint32_t i = 0; i < v->n && !found; i++) found = find_tensor(&v->item[i], n);
+    for (uint32_t i = 0; i < n_items(v) && !found; i++) found = find_tensor(&v->item[i], n);
     return found;
 }
 
@@ -185,7 +203,7 @@ static size_t up16(size_t n) {
 size_t autograph_value_size(const rp_value *v) {
     size_t size = 0;
     if (v->kind == RP_VALUE_STRING) return up16(strlen(v->as.string) + 1);
-    if (v->n == 0) return 0;
+    if (n_items(v) == 0) return 0;
     size = up16(v->n * sizeof *v->item);
     if (v->kind == RP_VALUE_MAP) size += up16(v->n * sizeof *v->name);
     for (uint32_t i = 0; i < v->n; i++) {
@@ -206,7 +224,8 @@ static char *copy_text(const char *z, char **at) {
 static rp_value copy_at(const rp_value *v, char **at) {
     rp_value copy = *v;
     if (v->kind == RP_VALUE_STRING) copy.as.string = copy_text(v->as.string, at);
-    if (v->n == 0) return copy;
+    copy.n = n_items(v);
+    if (copy.n == 0) return copy;
     rp_value *item = (rp_value *)(void *)*at;
     *at += up16(v->n * sizeof *item);
     copy.item = item;

@@ -20,6 +20,11 @@ uint32_t autograph_value_tensors(const rp_value *v); /* how many there are */
 /* The n-th of them, which there is. */
 const rp_value *autograph_value_tensor(const rp_value *v, uint32_t n);
 
+/* Of a list, tuple or map of more than `few` items, whether so many can be read. */
+bool autograph_items_are_there(const rp_value *v, uint32_t few);
+/* Fewer are not worth asking the kernel at each call. */
+enum { AUTOGRAPH_MANY_ITEMS = 256 };
+
 /* Bytes behind v: items, names and strings; a multiple of 16. */
 size_t autograph_value_size(const rp_value *v);
 /* A copy whose items, names and strings lie at `at`, in so many bytes, 16-byte aligned. Its items are writable. */

@@ -193,6 +193,7 @@ static bool read_value(front_args *a, const rp_value *v, uint32_t depth);
 static bool read_items(front_args *a, const rp_value *v, uint32_t depth) {
     bool map = v->kind == RP_VALUE_MAP;
     if (depth >= RP_MAX_VALUE_DEPTH || (v->n && (!v->item || (map && !v->name)))) return false;
+    if (!autograph_items_are_there(v, AUTOGRAPH_MANY_ITEMS)) return false;
     if (!more_words(a, 1)) return false;
     put_word(a, (uint64_t)v->kind | (uint64_t)v->n << 32);
     for (uint32_t i = 0; i < v->n;) {

@@ -9,6 +9,8 @@
 
 /* Each pass learns something about a symbol; a function whose questions depend on anything but its arguments may go on for ever. */
 enum { MOST_PASSES = 256 };
+/* Results of functions with graph breaks are looked at in each call. */
+enum { FEW_ITEMS = 8 };
 
 /* --- what functions call ------------------------------------------------------------------------ */
 
@@ -259,6 +261,11 @@ static rp_status check_result(const rp_value *v, uint32_t depth, rp_error *err) 
         return rp_fail(err, RP_INVALID, "the result is nested deeper than %d", RP_MAX_VALUE_DEPTH);
     if (v->n && (!v->item || (v->kind == RP_VALUE_MAP && !v->name)))
         return rp_fail(err, RP_INVALID, "the result has a %s of %u items without any",
+                       v->kind == RP_VALUE_MAP ? "map" : "list or tuple", v->n);
+    if (!autograph_items_are_there(v, FEW_ITEMS))
+        return rp_fail(err, RP_INVALID,
+                       "the result has a %s of %u items, which ends where memory can no longer be "
+                       "read; n is too large",
                        v->kind == RP_VALUE_MAP ? "map" : "list or tuple", v->n);
     for (uint32_t i = 0; i < v->n; i++) {
         if (v->kind == RP_VALUE_MAP && !v->name[i])

@@ -188,6 +188,9 @@ static void what_is_no_value_is_told(void **state) {
     refused(&v, "item 1 of a map has no name");
     v = rp_value_map(NULL, two, 2);
     refused(&v, "a list, tuple or map of 2 items has none");
+    v = rp_value_list(two, 1 << 29);
+    refused(&v, "a list, tuple or map of 536870912 items ends where memory can no longer be read; "
+                "n is too large");
     v.kind = (rp_value_kind)(RP_VALUE_MAP + 1);
     refused(&v, "kind 9 is no kind of value");
     deep[0] = rp_value_list(NULL, 0);

@@ -391,6 +391,8 @@ static void results_go_into_memory_of_the_caller(void **state) {
 static rp_status wrong(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                        rp_error *err) {
     static float y[2];
+    static rp_value two[2];
+    static const char *const name[2] = {"a", "b"};
     rp_buffer b = {RP_DTYPE_F32, 1, {2}, y};
     (void)args;
     switch (*(int *)user) {
@@ -399,6 +401,8 @@ static rp_status wrong(void *user, rp_jit_call *call, const rp_value *args, rp_v
     case 2: (void)rp_jit_tensor(call, result); return RP_OK;
     case 3: *result = rp_value_list(NULL, 2); return RP_OK;
     case 4: *result = rp_jit_value(call, rp_none()); return RP_OK;
+    case 5: *result = rp_value_list(two, UINT32_MAX); return RP_OK; /* there are two */
+    case 6: *result = rp_value_map(name, two, 1 << 28); return RP_OK;
     default: return RP_INTERNAL; /* without a word */
     }
 }
@@ -410,11 +414,15 @@ static void mistakes_are_told(void **state) {
         "rp_jit_tensor: the value is no tensor of the arguments of this call",
         "forward: the result has a list or tuple of 2 items without any",
         "forward: rp_jit_value: the tensor is of another graph than this call's",
+        "forward: the result has a list or tuple of 4294967295 items, which ends where memory can "
+        "no longer be read; n is too large",
+        "forward: the result has a map of 268435456 items, which ends where memory can no longer "
+        "be read; n is too large",
         "forward: internal",
     };
     (void)state;
     for (int level = 0; level <= 2; level += 2)
-        for (int i = 0; i < 6; i++) {
+        for (int i = 0; i < 8; i++) {
             rp_error err = {0};
             rp_output *o = NULL;
             rp_jit *f = jit_at(wrong, level, RP_DYNAMIC_AUTO, &i);
@@ -428,6 +436,32 @@ static void mistakes_are_told(void **state) {
                                           "that no memory has");
             rp_jit_free(f);
         }
+}
+
+/* n of what has no items is nothing's. */
+static rp_status counted(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    *result = args->item[1].n ? rp_value_none() : rp_jit_value(call, rp_add(t, t));
+    result->n = 7;
+    return RP_OK;
+}
+
+static void literals_and_tensors_have_no_items(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level++) {
+        rp_jit *f = jit_at(counted, level, RP_DYNAMIC_AUTO, NULL);
+        rp_value v[] = {f32_of(x, 1, 4, 0), rp_value_int(3)}, args = rp_value_tuple(v, 2);
+        v[0].n = 5;
+        v[1].n = 6;
+        v[1].item = (const rp_value *)8;
+        rp_output *o = jit_ok(f, &args);
+        assert_int_equal(jit_result(o)->kind, RP_VALUE_TENSOR);
+        assert_int_equal(jit_result(o)->n, 0);
+        rp_output_free(o);
+        rp_jit_free(f);
+    }
 }
 
 static void bad_calls_are_refused(void **state) {
@@ -529,6 +563,7 @@ int main(void) {
         cmocka_unit_test(a_state_is_written_where_it_lies),
         cmocka_unit_test(results_go_into_memory_of_the_caller),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(literals_and_tensors_have_no_items),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(values_without_tensors_work),
         cmocka_unit_test(outputs_outlive_the_function),
