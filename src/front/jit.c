@@ -39,6 +39,25 @@ rp_status front_resolve(const rp_compilation_config *config, rp_compilation_conf
     return st;
 }
 
+/* What holds where nothing is compiled, too, and names that are to be those of something. */
+static rp_status take_eager_config(rp_jit *f, rp_error *err) {
+    static const config_id ids[] = {CONFIG_ID_cache_dir, CONFIG_ID_skip_passes,
+                                    CONFIG_ID_inductor_passes, CONFIG_ID_custom_ops,
+                                    CONFIG_ID_check_ops};
+    f->eager_config = rp_config_new();
+    if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        char *text = NULL;
+        const char *name = f->config->typed[ids[i]];
+        if (!name) continue;
+        RP_TRY(rp_config_get_json(f->config, name, &text, err));
+        rp_status st = rp_config_set_key(f->eager_config, name, text, err);
+        rp_config_text_free(text);
+        RP_TRY(st);
+    }
+    return RP_OK;
+}
+
 static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     if (o->config) {
         RP_TRY(rp_config_clone(o->config, &f->config, err));
@@ -54,11 +73,7 @@ static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) 
     }
     RP_TRY(config_note_models(f->config, err));
     if (o->suppress_errors) f->config->suppress_errors = true; /* of passes that fail */
-    f->eager_config = rp_config_new();
-    if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
-    if (f->config->cache_dir && *f->config->cache_dir)
-        RP_TRY(rp_config_set_key(f->eager_config, "cache_dir", f->config->cache_dir, err));
-    return RP_OK;
+    return take_eager_config(f, err);
 }
 
 static rp_status take_device(rp_jit *f, rp_device *given, bool *host, rp_error *err) {

@@ -445,6 +445,56 @@ static void what_is_mutated_is_mutated_once(void **state) {
     }
 }
 
+static rp_status calls_op(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, args);
+    (void)err;
+    *result = rp_jit_value(call, called(user, x));
+    return RP_OK;
+}
+
+/* A function at level 0 that calls an op, with one setting more. */
+static rp_status run_function(const char *op, const char *setting, rp_error *err) {
+    float x[N] = {1};
+    rp_jit_options o = RP_JIT_OPTIONS(calls_op);
+    rp_compilation_config *c = rp_config_new();
+    rp_value v = rp_value_tensor((rp_buffer){RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x});
+    rp_jit *f = NULL;
+    rp_output *y = NULL;
+    o.user = (void *)(uintptr_t)op;
+    o.config = c;
+    CHECK_OK(rp_config_set(c, "level=0", err), err);
+    CHECK_OK(rp_config_set(c, setting, err), err);
+    calls = 0;
+    rp_status st = rp_jit_new(&o, &f, err);
+    if (st == RP_OK) st = rp_jit_run(f, &v, &y, err);
+    rp_output_free(y);
+    rp_jit_free(f);
+    rp_config_free(c);
+    return st;
+}
+
+/* What compiles nothing is told of the same settings. */
+static void functions_at_level_0_heed_settings(void **state) {
+    static const char *const names[][2] = {
+        {"skip_passes=folt", "no pass folt; nearest: fold"},
+        {"inductor_passes.folt=true", "inductor_passes: no pass folt is registered"}};
+    rp_error err = {0};
+    (void)state;
+    for (int none = 0; none < 2; none++) {
+        CHECK_OK(run_function("test::spread", none ? "custom_ops=none" : "custom_ops=all", &err),
+                 &err);
+        assert_int_equal(calls, !none);
+    }
+    lie = LONGER;
+    assert_int_equal(run_function("test::liar", "check_ops=true", &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "it is larger than its shape says"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_function("test::spread", names[i][0], &err), RP_CONFIG);
+        assert_non_null(strstr(err.text, names[i][1]));
+    }
+}
+
 /* The interpreter, by which others are judged, watches always. */
 static void the_interpreter_watches(void **state) {
     static const char text[] = "graph @f(%x: f32[3,4]) -> f32[3,4] {\n"
@@ -508,6 +558,7 @@ int main(void) {
         cmocka_unit_test_setup(each_result_is_watched, fresh),
         cmocka_unit_test_setup(lies_are_caught, fresh),
         cmocka_unit_test_setup(what_is_mutated_is_mutated_once, fresh),
+        cmocka_unit_test_setup(functions_at_level_0_heed_settings, fresh),
         cmocka_unit_test_setup(the_interpreter_watches, fresh),
         cmocka_unit_test_setup(an_op_may_have_no_operands, fresh),
         cmocka_unit_test_setup(bad_ops_are_refused, fresh),
