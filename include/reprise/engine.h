@@ -48,9 +48,12 @@ typedef struct rp_engine_options {
      * `device` and `threads` of the configuration; where those are set they must agree (RP_CONFIG). Memory, code and
      * counters stay the engine's own. */
     rp_device *device;
+    /* (optional) As enable_if of vLLM's support_torch_compile: asked once, with what the configuration comes to for this model. False: it
+     * runs at level 0, which the notes say. */
+    bool (*enable_if)(void *user, const rp_compilation_config *config);
 } rp_engine_options;
 #define RP_ENGINE_OPTIONS_INIT \
-    { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false, NULL }
+    { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false, NULL, NULL }
 
 /* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. Only where o->size cannot be a
  * size (RP_INVALID) is o->config not taken over. */

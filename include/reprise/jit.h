@@ -27,6 +27,7 @@
 #define REPRISE_JIT_H
 
 #include "reprise/autograph.h"
+#include "reprise/support.h"
 #include "reprise/tensor.h"
 #include "reprise/value.h"
 
@@ -74,12 +75,13 @@ typedef struct rp_jit_options {
     /* Whether each request of a call has the same number of query tokens, as in rp_batch_descriptor: what cudagraph_mode
      * FULL_DECODE_ONLY and FULL_AND_PIECEWISE go by, which are RP_CONFIG without it. Asked at each call, by its thread. */
     bool (*uniform)(void *user, const rp_value *args);
+    const rp_support *support; /* (optional) what a model says of itself (support.h). Copied */
 } rp_jit_options;
 /* Options of a function by its name; put it next to the function, whose place it tells. */
 #define RP_JIT_OPTIONS(function)                                                           \
     {                                                                                      \
         sizeof(rp_jit_options), #function, __FILE__, __LINE__, function, NULL, NULL, NULL, \
-            RP_DYNAMIC_AUTO, 0, 0, false, false, NULL, NULL                                \
+            RP_DYNAMIC_AUTO, 0, 0, false, false, NULL, NULL, NULL                          \
     }
 
 /* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a device that is not there. */

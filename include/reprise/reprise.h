@@ -39,6 +39,7 @@
 #include "reprise/op.h"
 #include "reprise/pass.h"
 #include "reprise/status.h"
+#include "reprise/support.h"
 #include "reprise/tensor.h"
 #include "reprise/value.h"
 #include "reprise/view.h"

@@ -122,20 +122,31 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     return engine_isa_choose(e->config, &e->isa, err);
 }
 
-/* The same settings again, at level 0. why: what there is not, and what to do. */
-static rp_status fall_back(rp_engine *e, const char *why, const char *cure, rp_error *err) {
-    char reason[512];
+/* The same settings again, at level 0. */
+static rp_status at_level_0(rp_engine *e, const char *reason, rp_error *err) {
     int level = (int)e->config->level;
-    base_log(RP_LOG_WARNING,
-             "%s: running at level 0 with the built-in portable kernels, which is slow; %s", why,
-             cure);
-    (void)snprintf(reason, sizeof reason, "%s; the built-in portable kernels run op by op", why);
     RP_TRY(rp_config_set_key(e->given, "level", "0", err));
     RP_TRY(config_note_add(e->given, reason, err, "level %d", level));
     rp_config_free(e->config);
     e->config = e->given;
     e->given = NULL;
-    RP_TRY(resolve_config(e, err));
+    return resolve_config(e, err);
+}
+
+static rp_status ask_enabled(rp_engine *e, const rp_engine_options *o, rp_error *err) {
+    bool off = o->enable_if && !o->enable_if(o->user, e->config);
+    if (!off || e->config->level == RP_LEVEL_NO_COMPILATION) return RP_OK;
+    return at_level_0(e, "enable_if says no", err);
+}
+
+/* why: what there is not, and what to do. */
+static rp_status fall_back(rp_engine *e, const char *why, const char *cure, rp_error *err) {
+    char reason[512];
+    base_log(RP_LOG_WARNING,
+             "%s: running at level 0 with the built-in portable kernels, which is slow; %s", why,
+             cure);
+    (void)snprintf(reason, sizeof reason, "%s; the built-in portable kernels run op by op", why);
+    RP_TRY(at_level_0(e, reason, err));
     RP_TRY(note_threads(e, err)); /* notes are gone with the settings */
     return engine_isa_choose(e->config, &e->isa, err);
 }
@@ -331,6 +342,7 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
     RP_TRY(open_model(e, o, err));
     RP_TRY(take_device(e, o->device, err));
     RP_TRY(resolve_config(e, err));
+    RP_TRY(ask_enabled(e, o, err));
     RP_TRY(open_device(e, err));
     RP_TRY(make_ready_again(e, err));
     RP_TRY(note_dropped(e, err));

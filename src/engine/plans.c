@@ -23,7 +23,7 @@
 #include "engine/recompile.h"
 #include "engine/weights.h"
 #include "ir/custom.h"
-#include "trace/trace.h"
+#include "trace/support.h"
 
 rp_numerics engine_plans_numerics(const rp_compilation_config *c) {
     return c->numerics == CONFIG_NUMERICS_EXACT  ? RP_NUMERICS_EXACT
@@ -198,6 +198,7 @@ static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_
     model_graph_options g = {engine_plans_numerics(o->config), o->config->max_num_batched_tokens.v,
                              o->config->max_num_seqs.v, o->first, o->last};
     RP_TRY(model_llama_graph(o->source, &g, model, err));
+    RP_TRY(trace_support_check(&model_llama_support, *model, err));
     return o->last ? RP_OK : model_llama_head(o->source, &g, head, err);
 }
 

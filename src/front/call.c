@@ -191,7 +191,8 @@ static rp_status find_or_make(calling *c, rp_error *err) {
     c->to->ran = RP_RAN_REPLAY;
     if (f->eager) {
         if (is_running(f, NULL)) return refuse_inner(f, err);
-        return call_eager(c, "level 0 compiles nothing", err);
+        return call_eager(
+            c, f->disabled ? "enable_if of the model says no" : "level 0 compiles nothing", err);
     }
     c->made.entry = front_entry_find(f, c->a);
     if (c->made.entry) return RP_OK;

@@ -128,6 +128,7 @@ typedef struct front_mark {
     front_mark_kind kind;
     uint32_t axis;
     int64_t min, max;
+    bool yields;     /* sizes of compile_sizes are numbers all the same */
     bool looked_for; /* a traced call had its axis, or was told that it has none; by turn */
     char tensor[];
 } front_mark;
@@ -160,7 +161,9 @@ struct rp_jit {
     int64_t *own_size;    /* n_own_sizes: compile_sizes */
     uint32_t n_own_sizes;
     uint32_t limit, all_limit;
-    bool eager; /* level 0 */
+    bool eager;          /* level 0, or: */
+    bool disabled;       /* enable_if said no */
+    rp_support *support; /* its own, names as front_describe has them; NULL: none */
     bool fullgraph, suppress_errors;
     bool (*uniform)(void *user, const rp_value *args);
     rp_compilation_config *config, *eager_config;
@@ -336,6 +339,16 @@ rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io
 /* What config comes to; the caller's. */
 rp_status front_resolve(const rp_compilation_config *config, rp_compilation_config **out,
                         rp_error *err) RP_MUST_USE;
+/* --- support.c --- */
+/* What a model says of itself; NULL is fine. front_support_done also after a failure. */
+rp_status front_support_take(rp_jit *f, const rp_support *given, rp_error *err) RP_MUST_USE;
+void front_support_done(rp_jit *f);
+/* Asks enable_if. */
+void front_support_ask(rp_jit *f, const rp_compilation_config *resolved);
+const front_mark *front_support_mark(const rp_jit *f, const char *source, uint32_t axis,
+                                     uint32_t rank);
+/* RP_INVALID for a name, or an axis, that the arguments have not. */
+rp_status front_support_check(const rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
 /* --- shapes.c --- */
 /* What f's configuration says of sizes; before it is resolved. */
 rp_status front_shapes_take(rp_jit *f, rp_error *err) RP_MUST_USE;
@@ -431,8 +444,8 @@ rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer
 /* A graph of entry `number` was compiled since `start`, ns. */
 void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_t start);
 
-/* Whether a mark of f is about this axis; source: what the tensor is called. */
-const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis);
+/* The mark of this axis of a tensor of that rank, the user's or the model's; NULL: none. source: what the tensor is called. */
+const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank);
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;

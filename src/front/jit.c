@@ -107,6 +107,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->dynamic = o->dynamic;
     f->suppress_errors = o->suppress_errors;
     f->uniform = o->uniform;
+    RP_TRY(front_support_take(f, o->support, err));
     rp_compilation_config *resolved = NULL;
     bool host = false;
     RP_TRY(take_config(f, o, err));
@@ -116,6 +117,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     RP_TRY(front_resolve(f->config, &resolved, err));
     f->config->told = true;
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
+    front_support_ask(f, resolved);
     rp_status st = take_device(f, o->device, &host, err);
     if (st == RP_OK) st = front_mode_graphs(f, resolved, host, err);
     if (st == RP_OK) st = front_shapes_tune(f, resolved, err);
@@ -135,6 +137,7 @@ static void release(rp_jit *f) {
     rp_config_free(f->config);
     rp_config_free(f->eager_config);
     rp_config_free(f->tuned);
+    front_support_done(f);
     autograph_lease_unref(f->capture.lease);
     rp_autograph_destroy(f->capture.manager);
     rp_stream_close(f->stream);

@@ -16,12 +16,12 @@ static bool is_called(const char *mark, const char *source) {
            strncmp(source + 3, mark, n) == 0 && strcmp(source + 3 + n, "']") == 0;
 }
 
-const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis) {
+const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank) {
     (void)pthread_mutex_lock(&f->lock);
     const front_mark *m = f->marks; /* what is in the list stays */
     (void)pthread_mutex_unlock(&f->lock);
     while (m && !(m->axis == axis && is_called(m->tensor, source))) m = m->next;
-    return m;
+    return m ? m : front_support_mark(f, source, axis, rank);
 }
 
 /* The last mark of an axis counts. */
@@ -48,7 +48,7 @@ static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, u
     m->axis = axis;
     m->min = min;
     m->max = max;
-    m->looked_for = false;
+    m->looked_for = m->yields = false;
     memcpy(m->tensor, tensor, n);
     if (pthread_mutex_lock(&f->turn) != 0) {
         base_free(m);

@@ -118,7 +118,8 @@ static rp_status take_over(rp_jit *f, rp_error *err) {
 
 /* Level 0 is the function itself, at each call. */
 static rp_status tell_eager(const rp_jit *f, bool typed, rp_cudagraph_mode asked, rp_error *err) {
-    static const char why[] = "level 0 of a function captures nothing";
+    const char *why = f->disabled ? "enable_if of the model says no"
+                                  : "level 0 of a function captures nothing";
     const char *name = rp_cudagraph_mode_name(asked);
     if (!typed || asked == RP_CUDAGRAPH_NONE) return RP_OK;
     if (f->config->require_graph)

@@ -215,4 +215,11 @@ rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, v
                           rp_error *err) RP_MUST_USE;
 bool front_add_tensor(rp_jit_call *call, rp_tensor x);
 
+/* --- support.c --- */
+/* Effect e of g writes tensor k of the arguments. RP_INVALID where it may not. */
+rp_status front_support_write(const rp_jit *f, const front_args *a, uint32_t k, const ir_graph *g,
+                              ir_ref e, rp_error *err) RP_MUST_USE;
+/* All effects of a run that had no graph break. */
+rp_status front_support_writes(const rp_jit_call *call, rp_error *err) RP_MUST_USE;
+
 #endif

@@ -50,9 +50,10 @@ rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved, rp
 
 /* A mark makes a symbol of any size. */
 static bool is_listed(rp_jit *f, const char *source, const rp_value *v, uint32_t d) {
-    const front_mark *m = front_mark_of(f, source, d);
-    return front_has_own_code(f, v->tensor.dim[d]) && (!m || m->kind == FRONT_MARK_STATIC) &&
-           (f->n_entries == 0 || front_wobbled(f, source, d));
+    const front_mark *m = front_mark_of(f, source, d, v->tensor.rank);
+    if (!front_has_own_code(f, v->tensor.dim[d])) return false;
+    return m && m->kind != FRONT_MARK_STATIC ? m->yields
+                                             : f->n_entries == 0 || front_wobbled(f, source, d);
 }
 
 rp_status front_has_own_size(rp_jit *f, const front_args *a, bool *out, rp_error *err) {
@@ -81,7 +82,7 @@ bool front_has_own_code(const rp_jit *f, int64_t size) {
 /* Entries with symbols leave those sizes to entries of their own. */
 void front_leave_sizes(const rp_jit *f, front_solver *s) {
     for (uint32_t i = 0; i < s->n_symbols; i++)
-        for (uint32_t k = 0; k < f->n_own_sizes && s->symbol[i].policy == FRONT_BACKED; k++)
+        for (uint32_t k = 0; k < f->n_own_sizes && s->symbol[i].yields; k++)
             (void)front_solver_ask(s, front_solver_size(s, i), RP_DIM_NE,
                                    ir_dim_const(s->t, f->own_size[k]), "compile_sizes", 0);
 }

@@ -16,6 +16,7 @@ typedef struct front_symbol {
     char *source;  /* "L['x'].size()[0]" */
     uint32_t word; /* where a call has it */
     front_policy policy;
+    bool yields; /* it leaves compile_sizes to entries of their own */
     bool strict; /* the user gave the range: nothing may narrow it */
     int64_t hint, min, max, divisor;
     bool fixed;       /* it is its hint */

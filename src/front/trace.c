@@ -162,7 +162,7 @@ rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, v
 /* The symbol that this size is to be, by marks and history; false where it is a number. */
 static rp_status want_symbol(const tracing *t, const char *source, const rp_value *v, uint32_t d,
                              front_symbol *out, bool *is, rp_error *err) {
-    const front_mark *m = front_mark_of(t->f, source, d);
+    const front_mark *m = front_mark_of(t->f, source, d, v->tensor.rank);
     int64_t hint = v->tensor.dim[d];
     *is = false;
     *out = (front_symbol){.hint = hint, .max = INT64_MAX, .divisor = 1, .table_i = UINT32_MAX};
@@ -173,8 +173,10 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
                        t->f->name, source, d, (long long)hint, (long long)m->min,
                        (long long)m->max);
     if (t->eager) return RP_OK; /* a number */
+    if (m && m->yields && front_has_own_code(t->f, hint)) return RP_OK;
     if (m) {
         *is = true;
+        out->yields = m->yields;
         out->policy = m->kind == FRONT_MARK_DYNAMIC ? FRONT_MARKED : FRONT_UNBACKED;
         out->strict = m->max != INT64_MAX;
         out->min = m->min;
@@ -186,6 +188,7 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
         return RP_OK;
     *is = t->sizes == FRONT_ALL || (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d));
     if (t->f->shapes == CONFIG_SHAPES_UNBACKED) out->policy = FRONT_UNBACKED;
+    out->yields = out->policy == FRONT_BACKED;
     return RP_OK;
 }
 
@@ -341,6 +344,7 @@ static rp_status finish(front_traced *out, rp_jit_call *call, const rp_value *re
                         rp_error *err) {
     front_returned r;
     rp_status st = front_take_result(call, result, &r, err);
+    if (st == RP_OK && !call->session) st = front_support_writes(call, err);
     if (st == RP_OK && !call->session) settle_inputs(call);
     if (st == RP_OK)
         st = call->session ? front_end_of(call, &r, err)
@@ -421,6 +425,7 @@ rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool ea
     rp_status st = RP_OK;
     tracing t = {.f = f, .a = a, .sizes = sizes, .eager = eager, .out = out};
     *out = (front_traced){.to = out->to};
+    RP_TRY_OUT(front_support_check(f, a, err));
     RP_TRY_OUT(make_symbols(&t, eager, err));
     RP_TRY_OUT(front_fake_args(f, a, &t.args, &t.block, err));
     for (uint32_t pass = 0;; pass++) {

@@ -45,8 +45,9 @@ rp_status front_before_effects(front_session *s, const ir_ref *effect, uint32_t 
         for (uint32_t i = 0; i < x->n_in && i < 64; i++) {
             if (!(writes >> i & 1)) continue;
             uint32_t k = argument_of(s->rec, ir_node_at(g, x->in[i])->memory);
-            if (k < s->rec->n_inputs && !s->a->tensor[k]->state && !s->written[k])
-                RP_TRY(begin_writing(s, k, err));
+            if (k == s->rec->n_inputs) continue;
+            RP_TRY(front_support_write(s->f, s->a, k, g, effect[e], err));
+            if (!s->a->tensor[k]->state && !s->written[k]) RP_TRY(begin_writing(s, k, err));
         }
     }
     return RP_OK;

@@ -12,6 +12,15 @@
 const char *const model_output_names[MODEL_N_RESULTS + 1] = {
     [MODEL_LAST] = "last", [MODEL_HEADS] = "heads"};
 
+static const rp_arg_dim dims[] = {{"token_ids", 0}, {"positions", 0},    {"slots", 0},
+                                  {"seqs", 0},      {"block_tables", 0}, {"block_tables", 1}};
+static const char *const caches[] = {"k", "v"};
+const rp_support model_llama_support = {.size = sizeof model_llama_support,
+                                        .dynamic_arg_dims = dims,
+                                        .n_dynamic_arg_dims = sizeof dims / sizeof *dims,
+                                        .mutates = caches,
+                                        .n_mutates = sizeof caches / sizeof *caches};
+
 typedef struct llama {
     const model_source *src;
     const model_hparams *hp;

@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "model/weights.h"
 #include "reprise/nn.h"
+#include "reprise/support.h"
 
 #define MODEL_KV_BLOCK 16
 
@@ -27,6 +28,8 @@ typedef struct model_graph_options {
     int64_t first, last; /* model: T is one of these; 0, 0: any up to max_tokens */
 } model_graph_options;
 
+/* What the model graph says of itself: its sizes that are no numbers, and the states that it writes. */
+extern const rp_support model_llama_support;
 /* Owned by the caller (rp_graph_free). */
 rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out,
                             rp_error *err) RP_MUST_USE;

@@ -12,6 +12,55 @@
 #define SMALL \
     "level=3", "max_num_seqs=3", "max_num_batched_tokens=16", "max_model_len=48", "threads=1"
 static const char *const small[] = {SMALL, NULL};
+
+typedef struct asked {
+    bool answer;
+    int times;
+    char device[8];
+} asked;
+
+static bool enabled(void *user, const rp_compilation_config *config) {
+    asked *a = user;
+    char *device = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_config_get_json(config, "device", &device, &err), &err);
+    (void)snprintf(a->device, sizeof a->device, "%s", device);
+    rp_config_text_free(device);
+    a->times++;
+    return a->answer;
+}
+
+/* Of a model that is not to be compiled nothing is: the tokens are the same. */
+static void enable_if_is_asked_once(void **state) {
+    int32_t ids[2][8];
+    (void)state;
+    for (int answer = 0; answer < 2; answer++) {
+        rp_error err = {0};
+        rp_engine *e = NULL;
+        rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+        asked a = {.answer = answer};
+        o.model = "synthetic:tiny";
+        o.config = rp_config_new();
+        for (int i = 0; small[i]; i++) CHECK_OK(rp_config_set(o.config, small[i], &err), &err);
+        o.enable_if = enabled;
+        o.user = &a;
+        CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+        assert_int_equal(a.times, 1);
+        assert_string_equal(a.device, "\"cpu\"");
+        assert_int_equal(engine_count(e, "level"), answer ? 3 : 0);
+        if (!answer) {
+            const rp_config_note *note = NULL;
+            size_t n = rp_config_notes(e->config, &note), i = 0;
+            while (i < n && strcmp(note[i].reason, "enable_if says no") != 0) i++;
+            assert_true(i < n);
+            assert_string_equal(note[i].what, "level 3");
+        }
+        assert_int_equal(engine_greedy(e, plain_prompt, 5, 8, ids[answer]), 8);
+        rp_engine_close(e);
+    }
+    assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+}
+
 static void refused(rp_engine *e, const rp_request_options *r, rp_status want, const char *text) {
     rp_error err = {0};
     uint64_t id = 0;
@@ -553,6 +602,7 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(enable_if_is_asked_once),
         cmocka_unit_test(sampling_values_have_bounds),
         cmocka_unit_test(the_longest_prompt_fits),
         cmocka_unit_test(more_requests_than_places),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "model/llama.h"
+#include "trace/support.h"
 #include "trace/trace.h"
 
 static void mark_ops(const char *spec, rp_numerics numerics, bool *seen) {
@@ -104,6 +105,52 @@ static void norms_have_the_epsilon_of_the_model(void **state) {
     }
 }
 
+/* The graph is what its declaration says, of any step and of one size; and one line tells what is not. */
+static void the_model_keeps_its_declaration(void **state) {
+    static const rp_arg_dim fewer[] = {{"token_ids", 0},
+                                       {"positions", -1},
+                                       {"slots", 0},
+                                       {"seqs", 0},
+                                       {"block_tables", 0}},
+                            wrong[] = {{"block_tables", 2}};
+    static const char *const keys[] = {"k"}, *const more[] = {"k", "v", "w"};
+    static const model_graph_options o[] = {{RP_NUMERICS_DEFAULT, 8, 8, 0, 0},
+                                            {RP_NUMERICS_DEFAULT, 8, 8, 4, 4},
+                                            {RP_NUMERICS_DEFAULT, 8, 8, 2, 7}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rp_error err = {0};
+        model_source *source = NULL;
+        rp_graph *g = NULL;
+        rp_support s = model_llama_support;
+        CHECK_OK(model_source_open_synthetic("synthetic:tiny", &source, &err), &err);
+        CHECK_OK(model_llama_graph(source, &o[i], &g, &err), &err);
+        CHECK_OK(trace_support_check(&s, g, &err), &err);
+        s.n_mutates = 1;
+        s.mutates = keys;
+        assert_int_equal(trace_support_check(&s, g, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "v.0 is written, which `mutates` of the model"));
+        s.n_mutates = 3;
+        s.mutates = more;
+        assert_int_equal(trace_support_check(&s, g, &(rp_error){0}), RP_INVALID);
+        s.n_mutates = 2;
+        s.dynamic_arg_dims = fewer;
+        s.n_dynamic_arg_dims = 5;
+        err = (rp_error){0};
+        assert_int_equal(trace_support_check(&s, g, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "axis 1 of block_tables is no number"));
+        s.dynamic_arg_dims = wrong;
+        s.n_dynamic_arg_dims = 1;
+        assert_int_equal(trace_support_check(&s, g, &(rp_error){0}), RP_INVALID);
+        s.dynamic_arg_dims = NULL; /* axis 0 of each */
+        err = (rp_error){0};
+        assert_int_equal(trace_support_check(&s, g, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "axis 1 of block_tables is no number"));
+        rp_graph_free(g);
+        model_source_free(source);
+    }
+}
+
 static void the_head_is_the_embedding_only_when_tied(void **state) {
     (void)state;
     assert_true(head_reads("synthetic:smollm2-135m", "token_embd.weight"));
@@ -150,6 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_are_those_of_the_graphs),
         cmocka_unit_test(the_head_begins_behind_the_last_attention),
+        cmocka_unit_test(the_model_keeps_its_declaration),
         cmocka_unit_test(norms_have_the_epsilon_of_the_model),
         cmocka_unit_test(the_head_is_the_embedding_only_when_tied),
         cmocka_unit_test(rope_turns_by_the_scaled_position),
