@@ -43,6 +43,13 @@ static bool has_driver(void) {
     return false;
 }
 
+/* OpenVINO's workers stay until the process ends. */
+static bool has_workers(void) {
+    void *tbb = dlopen("libtbb.so.12", RTLD_NOW | RTLD_NOLOAD);
+    if (tbb) (void)dlclose(tbb);
+    return tbb != NULL;
+}
+
 /* Besides this one. One that was joined may be there for a moment; the thread sanitizer has one of its own. */
 static size_t threads(void) {
     size_t n = 2;
@@ -96,7 +103,8 @@ static void look(int status, void *unused) {
     (void)unused;
     if (status != 0 || getpid() != self) return; /* a child of a test has what its parent had */
     size_t live = base_live() + atomic_load(&json_live),
-           files = has_driver() ? 0 : tree_open_files(), others = has_driver() ? 0 : threads();
+           files = has_driver() ? 0 : tree_open_files(),
+           others = has_driver() || has_workers() ? 0 : threads();
     const char *gpu = left_on_gpu();
     if (live == 0 && files <= files_before && temporaries() == 0 && others == 0 && !*gpu) return;
     printf("left behind: %zu blocks of memory, %zu open files, %zu threads%s%s\n", live,
