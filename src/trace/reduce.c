@@ -54,15 +54,16 @@ bool trace_at_least(rp_graph *g, rp_dim size, int64_t least) {
     return trace_ready(g) && ir_dim_le(t, ir_dim_const(t, least), trace_dim(g, size)) == IR_TRUE;
 }
 
-/* a of f32 or f64 over count, which is taken for 0 where it is less. */
+/* a of f32 or f64 over count, which is taken for 0 where it is less. Of f32 it is times the rounded 1 / count, which is a number where
+ * count is, and has the same bits where it is not. */
 static rp_tensor over(rp_tensor a, rp_dim count) {
     rp_dtype t = rp_tensor_dtype(a);
     int64_t n;
     if (t == RP_DTYPE_F32 && rp_dim_is_const(count, &n) && n > 0)
-        return rp_mul_scalar(a, 1.0 / (double)n);
+        return rp_mul_scalar(a, 1.0 / (double)(float)n);
     rp_tensor value = rp_dim_value(a.graph, count, t);
     if (!trace_at_least(a.graph, count, 0)) value = rp_max(value, rp_const(a.graph, t, 0));
-    return rp_div(a, value);
+    return t == RP_DTYPE_F32 ? rp_mul(a, rp_recip(value)) : rp_div(a, value);
 }
 
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {

@@ -1,7 +1,7 @@
 /* Networks written through the public API as a user of PyTorch writes them, and what torch computed for them.
  *
  * A network is a function that makes leaves, records ops and names outputs. It is built with its size T as a number and as a
- * symbol, compiled at every level and for one and two threads, and run with odd sizes. All runs of one graph have the same
+ * symbol, compiled at every level and for one and two threads, and run with odd sizes. All runs of a network have the same
  * bits, and their values are those of torch (float64) in test/nets/oracle.txt, which test/nets/oracle.py writes. Leaves hold
  * values made of their names, so only outputs are stored. */
 #ifndef SUPPORT_NETS_H
