@@ -45,8 +45,12 @@ static rp_tensor join_heads(rp_tensor x, int64_t n) {
 /* a b, or a b^T, where heads of a group share b by broadcasting. */
 static rp_tensor grouped(rp_tensor a, rp_tensor b, bool trans_b, heads h) {
     if (h.q == h.kv) return rp_matmul(a, b, trans_b);
+    const bool full = rp_tensor_shape(a).rank == RP_MAX_RANK;
+    rp_dim lead[2];
+    if (full) trace_pair(&a, &b, lead);
     rp_tensor y = rp_matmul(split_heads(a, h.kv), split_heads(b, h.kv), trans_b);
-    return join_heads(y, h.q);
+    y = join_heads(y, h.q);
+    return full ? trace_regroup(y, 0, 1, lead, 2) : y;
 }
 
 /* What rows may see of columns by their distance; rp_none() for everything. */

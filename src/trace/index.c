@@ -80,15 +80,11 @@ rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx) {
     return rp_gather(rp_reshape(a, RP_SHAPE(all)), rp_reshape(place, x));
 }
 
-/* Whether idx is the place along a new last axis of n. */
-static rp_tensor is_at(rp_tensor idx, rp_dim n) {
-    rp_tensor i = rp_iota(idx.graph, RP_DTYPE_I32, RP_SHAPE(n), 0);
-    return rp_eq(rp_unsqueeze(narrow(idx), -1), i);
-}
-
 rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype) {
-    if (!trace_ready(idx.graph)) return trace_bad(idx.graph);
-    return rp_cast(is_at(idx, rp_dim_const(n)), dtype);
+    uint32_t at;
+    if (!trace_axis("one_hot", idx, -1, true, &at)) return trace_bad(idx.graph);
+    rp_tensor i = rp_iota(idx.graph, RP_DTYPE_I32, RP_SHAPE(n), 0);
+    return rp_cast(rp_eq(rp_unsqueeze(narrow(idx), -1), i), dtype);
 }
 
 /* --- writes by index ---------------------------------------------------------------- */

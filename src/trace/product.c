@@ -26,9 +26,13 @@ static rp_tensor double_product(rp_tensor a, rp_tensor b, bool trans_b) {
     const ir_shape *sb = &ir_node_at(b.graph->ir, b.ref)->shape;
     if (!ir_dim_same(ir_graph_dims(a.graph->ir), sa->dim[sa->rank - 1], sb->dim[sb->rank - 1]))
         return fail_k(a, b);
+    const bool full = sa->rank == RP_MAX_RANK || sb->rank == RP_MAX_RANK;
+    rp_dim lead[2];
+    if (full) trace_pair(&a, &b, lead);
     a = rp_unsqueeze(a, -2);
     b = rp_unsqueeze(b, -3);
-    return rp_sum(rp_mul(a, b), -1, false);
+    rp_tensor y = rp_sum(rp_mul(a, b), -1, false);
+    return full ? trace_regroup(y, 0, 1, lead, 2) : y;
 }
 
 static bool is_double(rp_tensor x) {

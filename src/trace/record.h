@@ -44,8 +44,11 @@ rp_tensor trace_greatest(rp_tensor x, int axis);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */
 rp_tensor trace_core(rp_tensor x);
 rp_tensor trace_like(rp_tensor y, rp_tensor x);
-/* x with the sizes [dims[0], ..., dims[n-1]] at axes [first, first + taken). */
+/* x with the sizes [dims[0], ..., dims[n-1]] at axes [first, first + taken); RP_MAX_RANK axes at most. */
 rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_dim *dims,
                         uint32_t n);
+/* Makes room for an axis in operands that broadcast to RP_MAX_RANK of them: their first two become one, which has the size
+ * lead[0] * lead[1] in both. */
+void trace_pair(rp_tensor *a, rp_tensor *b, rp_dim lead[2]);
 
 #endif

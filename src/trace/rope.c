@@ -21,48 +21,54 @@ static bool leads(rp_shape t, rp_shape x) {
     return ok;
 }
 
-/* The angles of x as a table that broadcasts to it: cos of x [T,H,D] is [T,D/2]. *half is D/2. */
-static bool angles_of(rp_tensor x, rp_tensor cos, rp_shape *angles, int64_t *half) {
-    rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(cos);
-    int64_t d = 0;
+/* A table of angles, cos or sin, as f32 that broadcasts to x: of x [T,H,D] a table [T,D/2] is one of [T,1,D/2]; behind it `more` axes of 1.
+ * *half is D/2. */
+static bool angles_of(rp_tensor x, rp_tensor *table, uint32_t more, int64_t *half) {
     if (!trace_ready(x.graph)) return false;
-    *angles = c;
-    if (s.rank == 3 && c.rank == 2) *angles = RP_SHAPE(c.dim[0], 1, c.dim[1]);
-    if (s.rank > 0 && leads(*angles, s) && rp_dim_is_const(s.dim[s.rank - 1], &d) && d > 0 &&
-        d % 2 == 0 && rp_dim_is_const(c.dim[c.rank - 1], half) && *half * 2 == d)
+    rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(*table), to = c;
+    int64_t d = 0;
+    if (s.rank == 3 && c.rank == 2) to = RP_SHAPE(c.dim[0], 1, c.dim[1]);
+    if (s.rank > 0 && leads(to, s) && rp_dim_is_const(s.dim[s.rank - 1], &d) && d > 0 &&
+        d % 2 == 0 && rp_dim_is_const(c.dim[c.rank - 1], half) && *half * 2 == d) {
+        while (more-- > 0) to.dim[to.rank++] = rp_dim_const(1);
+        *table = rp_reshape(trace_core(*table), to);
         return true;
+    }
     (void)rp_fail(
         &x.graph->err, RP_INVALID,
         "rope: x must be [T,H,D] and cos, sin [T,D/2], or x [...,D] and cos, sin broadcast "
         "to [...,D/2]; not %s and %s",
-        ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, cos.ref).s);
+        ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, table->ref).s);
     return false;
 }
 
 /* The half-split layout of GPT-NeoX and Llama: pairs are (i, i + D/2). */
 rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin) {
-    rp_shape angles;
     int64_t half;
-    if (!angles_of(x, cos, &angles, &half)) return trace_bad(x.graph);
+    if (!angles_of(x, &cos, 0, &half) || !angles_of(x, &sin, 0, &half)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x);
     int last = (int)rp_tensor_shape(x).rank - 1;
-    cos = rp_reshape(trace_core(cos), angles);
-    sin = rp_reshape(trace_core(sin), angles);
     rp_tensor lo = rp_slice(c, last, 0, half), hi = rp_slice(c, last, half, 2 * half);
     return trace_like(rotate(lo, hi, cos, sin, last), x);
 }
 
+/* Neighbours in x, (2i, 2i + 1), as GPT-J has them. */
 rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin) {
-    rp_shape angles, s = rp_tensor_shape(x);
+    rp_shape s = rp_tensor_shape(x);
+    const bool full = s.rank == RP_MAX_RANK;
     int64_t half;
-    if (!angles_of(x, cos, &angles, &half)) return trace_bad(x.graph);
+    if (!angles_of(x, &cos, !full, &half) || !angles_of(x, &sin, !full, &half))
+        return trace_bad(x.graph);
+    if (full) {
+        rp_tensor same = x;
+        rp_dim lead[2];
+        trace_pair(&same, &cos, lead);
+        trace_pair(&x, &sin, lead);
+        return rp_reshape(rp_rope_interleaved(x, cos, sin), s);
+    }
     int axis = (int)s.rank;
     rp_dim pairs[2] = {rp_dim_const(half), rp_dim_const(2)};
     rp_tensor p = trace_regroup(trace_core(x), s.rank - 1, 1, pairs, 2);
-    if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    angles.dim[angles.rank++] = rp_dim_const(1);
-    cos = rp_reshape(trace_core(cos), angles);
-    sin = rp_reshape(trace_core(sin), angles);
     rp_tensor r = rotate(rp_slice(p, axis, 0, 1), rp_slice(p, axis, 1, 2), cos, sin, axis);
     return trace_like(rp_reshape(r, s), x);
 }

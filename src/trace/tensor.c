@@ -1,6 +1,8 @@
 /* The tensor API over fake tensors: leaves, elementwise, scans, views, moves.
  *
  * Each function appends one node (a few for scalars); composites are in the other files of this room. */
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "trace/record.h"
 
@@ -78,13 +80,14 @@ done:
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {
     if (!trace_check_live(op, x) || !trace_ready(x.graph)) return false;
     int rank = (int)rp_tensor_shape(x).rank + more, front = axis < 0 ? axis + rank : axis;
-    if (x.ref != IR_NONE && front >= 0 && front < rank) {
-        *out = (uint32_t)front;
-        return true;
-    }
-    (void)rp_fail(&x.graph->err, RP_INVALID, "%s: axis %d out of range for %s%s", op, axis,
-                  ir_type_of(x.graph->ir, x.ref).s, more ? " with an axis more" : "");
-    return false;
+    *out = (uint32_t)front;
+    if (x.ref == IR_NONE || front < 0 || front >= rank)
+        (void)rp_fail(&x.graph->err, RP_INVALID, "%s: axis %d out of range for %s%s", op, axis,
+                      ir_type_of(x.graph->ir, x.ref).s, more ? " with an axis more" : "");
+    else if (rank > RP_MAX_RANK)
+        (void)rp_fail(&x.graph->err, RP_UNSUPPORTED, "%s: %s with an axis more; %d are the most",
+                      op, ir_type_of(x.graph->ir, x.ref).s, RP_MAX_RANK);
+    return trace_ready(x.graph);
 }
 
 rp_tensor trace_core(rp_tensor x) {
@@ -101,11 +104,7 @@ rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_di
                         uint32_t n) {
     rp_shape s = rp_tensor_shape(x), to = {.rank = first};
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    if (s.rank - taken + n > RP_MAX_RANK) {
-        (void)rp_fail(&x.graph->err, RP_UNSUPPORTED, "%s with %u axes; %d are the most",
-                      ir_type_of(x.graph->ir, x.ref).s, s.rank - taken + n, RP_MAX_RANK);
-        return trace_bad(x.graph);
-    }
+    assert(s.rank - taken + n <= RP_MAX_RANK);
     for (uint32_t i = 0; i < first; i++) to.dim[i] = s.dim[i];
     for (uint32_t i = 0; i < n; i++) to.dim[to.rank++] = dims[i];
     for (uint32_t i = first + taken; i < s.rank; i++) to.dim[to.rank++] = s.dim[i];

@@ -1,4 +1,6 @@
 /* Views and moves that are made of others. */
+#include <string.h>
+
 #include "trace/record.h"
 
 rp_tensor rp_transpose(rp_tensor a, int i, int j) {
@@ -57,6 +59,24 @@ rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis) {
     }
     for (uint32_t i = 0; i < n; i++) rows[i] = rp_unsqueeze(parts[i], axis);
     return rp_concat(rows, n, (int)at);
+}
+
+void trace_pair(rp_tensor *a, rp_tensor *b, rp_dim lead[2]) {
+    rp_tensor *both[2] = {a, b};
+    rp_shape s[2];
+    rp_dim ones[RP_MAX_RANK];
+    for (int i = 0; i < RP_MAX_RANK; i++) ones[i] = rp_dim_const(1);
+    for (int i = 0; i < 2; i++) {
+        *both[i] =
+            trace_regroup(*both[i], 0, 0, ones, RP_MAX_RANK - rp_tensor_shape(*both[i]).rank);
+        s[i] = rp_tensor_shape(*both[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        lead[i] = rp_dim_compare(s[0].dim[i], RP_DIM_EQ, 1) == RP_YES ? s[1].dim[i] : s[0].dim[i];
+    for (int i = 0; i < 2; i++) {
+        memcpy(s[i].dim, lead, 2 * sizeof *lead);
+        *both[i] = rp_flatten(rp_broadcast(*both[i], s[i]), 0, 1);
+    }
 }
 
 /* The first of each of n runs of `step` elements along an axis, which takes an axis more in between: of as many as there may be, two
