@@ -8,7 +8,8 @@
 #include "reprise/reprise.h"
 #include "support/random_graph.h"
 
-/* What is wrong: op, where its first operand is an op of that kind (none: any), on elements above `from`, by a factor. */
+/* What is wrong: op, where its first operand is an op of that kind (none: any), on elements above `from`, by a factor; by a
+ * difference where they are i64. */
 typedef struct fault {
     ir_op op, operand;
     double from, factor;
@@ -27,7 +28,9 @@ static void spoil(void *user, const ir_graph *g, ir_ref r, ir_value *const *valu
     if (n->op != f->op || f->compiles > last_wrong) return;
     if (f->operand != IR_OP_COUNT_ && ir_node_at(g, n->in[0])->op != f->operand) return;
     for (int64_t i = 0; i < value[r]->n; i++)
-        if (value[r]->data[i] > f->from)
+        if (n->dtype == RP_DTYPE_I64)
+            ir_value_set_int(value[r], i, ir_value_int(value[r], i) + (int64_t)f->factor);
+        else if (value[r]->data[i] > f->from)
             value[r]->data[i] = ir_round(n->dtype, value[r]->data[i] * f->factor);
 }
 
@@ -250,6 +253,35 @@ static void a_kernel_that_only_writes_is_tried(void **state) {
     rp_graph_free(g);
 }
 
+/* Their bits are no doubles: two numbers below 0 would both be NaN, and the least of all would be as good as 0. */
+static void whole_numbers_are_compared_as_such(void **state) {
+    static const int64_t least = INT64_MIN, cases[][2] = {{-1, -2}, {7, 8}, {0, least}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[256];
+        const int64_t want = cases[k][0], by = cases[k][1] - want;
+        (void)snprintf(text, sizeof text,
+                       "graph @whole(%%x: i64[4]) -> i64[4] {\n"
+                       "  %%0 = sub %%x, %%x : i64[4]\n"
+                       "  %%1 = const %lld : i64[]\n"
+                       "  %%2 = max %%0, %%1 : i64[4]\n"
+                       "  %%3 = min %%2, %%1 : i64[4]\n"
+                       "  ret %%3\n}\n",
+                       (long long)want);
+        planted = (fault){IR_min, IR_OP_COUNT_, 0, (double)by, 0};
+        rp_graph *g = parse(text);
+        rp_bisection *b = bisect(g, "backend=planted", NULL);
+        rp_bisect_info i = info_of(b);
+        assert_true(i.differs);
+        assert_string_equal(i.op, "min");
+        if (i.want != (double)want || i.got != (double)cases[k][1])
+            fail_msg("%g instead of %g, told as %g instead of %g", (double)cases[k][1],
+                     (double)want, i.got, i.want);
+        rp_bisection_free(b);
+        rp_graph_free(g);
+    }
+}
+
 /* The line of the program that made the node. */
 static void the_call_site_is_named(void **state) {
     rp_error err = {0};
@@ -407,6 +439,7 @@ int main(void) {
         cmocka_unit_test(a_range_may_be_below_zero),
         cmocka_unit_test(a_wrong_write_is_found),
         cmocka_unit_test(a_kernel_that_only_writes_is_tried),
+        cmocka_unit_test(whole_numbers_are_compared_as_such),
         cmocka_unit_test(the_call_site_is_named),
         cmocka_unit_test(what_is_right_is_not_found),
         cmocka_unit_test(the_search_can_be_stopped),

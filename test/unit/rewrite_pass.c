@@ -74,6 +74,13 @@ static rp_tensor square(void *user, rp_graph *g, const rp_tensor *in) {
     return rp_neg(rp_mul(in[0], in[0]));
 }
 
+/* Another function where numerics are not exact, which the one of exact numerics lies over. */
+static rp_tensor by_numerics(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user;
+    if (rp_graph_numerics(g) == RP_NUMERICS_EXACT) return rp_mul_scalar(in[0], 3);
+    return rp_mul_scalar(rp_cos(in[0]), 5);
+}
+
 /* What it finds is what it gives. */
 static rp_tensor hyperbolic(void *user, rp_graph *g, const rp_tensor *in) {
     (void)user, (void)g;
@@ -135,7 +142,12 @@ static int registered(void **state) {
          .types = rows,
          .n_types = 1,
          .pattern = hyperbolic,
-         .replacement = hyperbolic}};
+         .replacement = hyperbolic},
+        {.name = "numerics",
+         .types = rows,
+         .n_types = 1,
+         .pattern = by_numerics,
+         .replacement = square}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         rp_pass_desc d = all[i];
@@ -277,6 +289,18 @@ static void forms_constants_and_checks(void **state) {
         assert_int_equal(matches_of(eightfold, symbols, "", "no_mean", &y), 0);
         assert_true(y > 0);
     }
+}
+
+/* A form that lies over a value and is another leaves nothing to the next one. */
+static rp_tensor fivefold(rp_tensor x) {
+    return rp_mul_scalar(rp_cos(x), 5);
+}
+
+static void forms_are_laid_apart(void **state) {
+    float y = 0;
+    (void)state;
+    assert_int_equal(matches_of(fivefold, false, "", "numerics", &y), 1);
+    assert_true(y == -160 * 160);
 }
 
 /* Both operands are [T,D]; a row is broadcast, which the pattern does not say. */
@@ -539,6 +563,7 @@ int main(void) {
         cmocka_unit_test_setup(what_differs_is_no_match, fresh),
         cmocka_unit_test_setup(equal_ones_are_one_node, fresh),
         cmocka_unit_test_setup(forms_constants_and_checks, fresh),
+        cmocka_unit_test_setup(forms_are_laid_apart, fresh),
         cmocka_unit_test_setup(a_name_is_one_size, fresh),
         cmocka_unit_test_setup(orders_are_tried_apart, fresh),
         cmocka_unit_test_setup(code_replaces_nodes, fresh),
