@@ -405,15 +405,16 @@ static rp_status store_parts(const engine_plans_options *o, base_hash128 key, co
     return st;
 }
 
+/* The plan last: who is killed on the way leaves none that is found and cannot be explained. */
 static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p,
                            const char *text, rp_error *err) {
     base_hash128 key = cache_key_hash(k);
-    rp_status st = store_pair(o, key, p, err);
-    if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
+    rp_status st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "model", model_source_name(o->source), err);
     if (st == RP_OK) st = store_parts(o, key, p, err);
     if (st == RP_OK) st = engine_passes_store(o->store, key, &p->passes, err);
-    return st == RP_OK ? cache_put_factors(o->store, CACHE_PLAN, k, err) : st;
+    if (st == RP_OK) st = cache_put_factors(o->store, CACHE_PLAN, k, err);
+    return st == RP_OK ? store_pair(o, key, p, err) : st;
 }
 
 /* --- found or made ------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 struct engine_weights {
     engine_weights_options o;
     base_hash128 key;
+    const cache_key *factors;  /* of the key; while they are loaded */
     engine_matrices *matrices; /* the model's, then the head's from head_at on; shared, maybe */
     size_t head_at, total;
     engine_uploads *uploads; /* of this engine alone; NULL: the device reads memory of the host */
@@ -57,6 +58,15 @@ static rp_status take_bytes(const loader *l, base_mapping *file, const uint8_t *
     return engine_resident_load(file, &s, l->out, err);
 }
 
+/* For people: whose they are, and what their key is made of. Written ahead of them: nobody who finds them writes it again. */
+static void keep_texts(const engine_weights *w) {
+    rp_error why = {0};
+    rp_status st =
+        cache_put_text(w->o.store, w->key, "model", model_source_name(w->o.source), &why);
+    if (st == RP_OK) st = cache_put_factors(w->o.store, CACHE_WEIGHTS, w->factors, &why);
+    if (st != RP_OK) base_log(RP_LOG_DEBUG, "what the weights are of is not kept: %s", why.text);
+}
+
 static rp_status pack_all(const loader *l, rp_error *err) {
     engine_weights *w = l->w;
     cache_writer *writer = NULL;
@@ -65,6 +75,7 @@ static rp_status pack_all(const loader *l, rp_error *err) {
     rp_status st = RP_OK;
     RP_TRY(cache_writer_open(w->o.store, CACHE_WEIGHTS, w->key, w->total, &writer, err));
     RP_TRY_OUT(engine_packed_write(&w->o, writer, err));
+    keep_texts(w);
     RP_TRY_OUT(cache_writer_commit(writer, &file, &data, err));
     st = take_bytes(l, &file, data, false, err);
 out:
@@ -129,15 +140,6 @@ static engine_matrices_id id_of(const engine_weights_options *o, base_hash128 ke
                                 is_unified(o->device) ? NULL : hal_full_name(o->device_name)};
 }
 
-/* For people: whose they are, and what their key is made of. */
-static void keep_texts(const engine_weights *w, const cache_key *k) {
-    rp_error why = {0};
-    rp_status st =
-        cache_put_text(w->o.store, w->key, "model", model_source_name(w->o.source), &why);
-    if (st == RP_OK) st = cache_put_factors(w->o.store, CACHE_WEIGHTS, k, &why);
-    if (st != RP_OK) base_log(RP_LOG_DEBUG, "what the weights are of is not kept: %s", why.text);
-}
-
 /* What the kernels read, with room behind the model's part up to a page. */
 static rp_status load(engine_weights *w, rp_error *err) {
     rp_status st;
@@ -146,13 +148,14 @@ static rp_status load(engine_weights *w, rp_error *err) {
     w->total = packed_size(&w->o);
     RP_TRY(engine_weights_key(&w->o, &k, err));
     w->key = cache_key_hash(k);
+    w->factors = k;
     const engine_matrices_id id = id_of(&w->o, w->key);
     const engine_matrices_maker maker = {fill_matrices, still_wanted, w};
     RP_TRY_OUT(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
     RP_TRY_OUT(place_rope(w, err));
     st = engine_matrices_open(&id, w->total, &maker, &w->matrices, err);
-    if (w->packed) keep_texts(w, k);
 out:
+    w->factors = NULL;
     cache_key_free(k);
     return st;
 }
