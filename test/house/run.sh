@@ -212,3 +212,13 @@ if hash_of src/ir/y.c "" >/dev/null; (cd "$copy" && gcc use.c out.S -o use) 2>"$
 else
     echo "FAIL embed: $(head -n 1 "$copy/err")"
 fi
+
+# pip's own temporary files lie where what is left of a killed fetch is looked for.
+mkdir -p "$REPRISE_TEST_TMP/bin"
+printf '#!/bin/sh\necho "$TMPDIR" >"$0.said"; exit 1\n' >"$REPRISE_TEST_TMP/bin/python3"
+chmod +x "$REPRISE_TEST_TMP/bin/python3"
+PATH=$REPRISE_TEST_TMP/bin:$PATH REPRISE_CACHE_DIR=$REPRISE_TEST_TMP/fetched scripts/fetch-model.sh >/dev/null 2>&1
+case $(cat "$REPRISE_TEST_TMP/bin/python3.said") in
+"$REPRISE_TEST_TMP"/fetched/models/*.tmp-*) echo "PASS fetch_tmpdir" ;;
+*) echo "FAIL fetch_tmpdir: pip unpacks in $(cat "$REPRISE_TEST_TMP/bin/python3.said")" ;;
+esac
