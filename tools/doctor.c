@@ -27,7 +27,7 @@ static void print_cpu(const json_t *cpu) {
     line(true, "isa", granted, NULL);
 }
 
-static void print_gpu(const json_t *gpu, const char *nvrtc) {
+static void print_gpu(const json_t *gpu, const json_t *nvrtc) {
     char facts[96] = "";
     if (text(gpu, "name"))
         (void)snprintf(facts, sizeof facts, "%s, driver of CUDA %s, %.1f GB", text(gpu, "arch"),
@@ -35,8 +35,10 @@ static void print_gpu(const json_t *gpu, const char *nvrtc) {
                        (double)json_integer_value(json_object_get(gpu, "memory")) / 1e9);
     line(true, "gpu", text(gpu, "name") ? text(gpu, "name") : "none",
          text(gpu, "name") ? facts : text(gpu, "reason"));
-    line(true, "nvrtc", nvrtc ? nvrtc : "not found",
-         nvrtc ? NULL : "nothing can be compiled for a GPU");
+    if (text(nvrtc, "path"))
+        line(true, "nvrtc", text(nvrtc, "path"), NULL);
+    else
+        line(true, "nvrtc", "nothing can be compiled for a GPU", text(nvrtc, "reason"));
 }
 
 static void print_cache(const json_t *cache, bool writable) {
@@ -56,19 +58,18 @@ static void print_cache(const json_t *cache, bool writable) {
 static void print_report(const json_t *o) {
     const json_t *cc = json_object_get(o, "compiler"), *cache = json_object_get(o, "cache");
     const json_t *model = json_object_get(o, "model");
-    const char *nvrtc = text(json_object_get(o, "nvrtc"), "path");
     bool has_cc = text(cc, "path") && !text(cc, "reason"),
          has_cache = json_is_true(json_object_get(cache, "writable"));
     print_cpu(json_object_get(o, "cpu"));
     line(has_cc, "compiler", has_cc ? text(cc, "path") : text(cc, "reason"),
-         has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
+         has_cc ? text(cc, "version") : NULL);
     print_cache(cache, has_cache);
     if (text(cache, "code")) line(true, "code", text(cache, "dir"), text(cache, "code"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))
              ? text(model, "path")
              : "not fetched yet; reprise run smollm2 does it");
-    print_gpu(json_object_get(o, "gpu"), nvrtc);
+    print_gpu(json_object_get(o, "gpu"), json_object_get(o, "nvrtc"));
 }
 
 static int problems_of(const json_t *o) {

@@ -51,9 +51,10 @@ static json_t *compiler_report(void) {
     compile_toolchain t = {0};
     rp_error why = {0};
     rp_status st = compile_toolchain_find(NULL, &t, &why);
-    const char *reason = st != RP_OK ? why.text : t.path ? NULL : t.missing;
+    if (st == RP_OK && !t.path) st = rp_fail(&why, RP_UNSUPPORTED, "%s; %s", t.missing, t.cure);
     json_t *o = json_pack("{s:o,s:o,s:o}", "path", config_text_json(t.path), "version",
-                          config_text_json(t.version), "reason", config_text_json(reason));
+                          config_text_json(t.version), "reason",
+                          config_text_json(st == RP_OK ? NULL : why.text));
     compile_toolchain_done(&t);
     return o;
 }

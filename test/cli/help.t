@@ -98,6 +98,13 @@ BAD  cache     /dev/null/x: it is not there and cannot be made
 ! reprise: 1 problem; see the lines marked BAD
 $ REPRISE_CC=$PWD/none/cc reprise doctor 2>&1 | grep -c BAD
 2
+# What is wrong is told with its own cure.
+$ REPRISE_CC=/none/cc reprise doctor 2>/dev/null | grep BAD
+BAD  compiler  REPRISE_CC=/none/cc: there is no such program; correct or unset it
+$ PATH=/none $REPRISE doctor 2>/dev/null | grep compiler
+BAD  compiler  no C compiler (no cc, gcc or clang in PATH=/none); install gcc or set REPRISE_CC
+$ REPRISE_NVRTC=libnone.so reprise doctor | grep nvrtc
+ok   nvrtc     nothing can be compiled for a GPU: REPRISE_NVRTC=libnone.so is no libnvrtc that can be loaded
 $ REPRISE_CC=$PWD/none/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
