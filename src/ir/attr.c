@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "ir/custom.h"
+#include "ir/dim_form.h"
 #include "ir/eval.h"
 #include "ir/node.h"
 #include "ir/op_attrs.h"
@@ -51,14 +52,11 @@ double ir_attr_float(const ir_node *n, ir_attr_key key, double deflt) {
     return a ? a->u.f : deflt;
 }
 
+/* Also one that may be anything: rules of ops ask for what they need of it. */
 static bool valid_dims(const ir_dims *t, const ir_dim *d, uint32_t n) {
-    int64_t lo, hi;
-    for (uint32_t i = 0; i < n; i++) {
-        if (d[i] == IR_DIM_BAD) return false;
-        ir_dim_bounds(t, d[i], &lo, &hi);
-        if (lo == INT64_MIN && hi == INT64_MAX) return false; /* no such handle, or no size */
-    }
-    return true;
+    uint32_t i = 0;
+    while (i < n && dim_valid(t, d[i])) i++;
+    return i == n;
 }
 
 /* The value by itself: ranges that hold for every op. */

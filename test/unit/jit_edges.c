@@ -347,6 +347,37 @@ static void settings_of_models_are_told(void **state) {
     rp_jit_free(f);
 }
 
+/* The last rows of y, as many as x has. */
+static rp_status behind(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0);
+    (void)user, (void)err;
+    if (rp_dim_lt(n, m)) a = rp_add(a, rp_slice(b, 0, rp_dim_sub(m, n), m));
+    *result = rp_jit_value(call, a);
+    return RP_OK;
+}
+
+/* Of two sizes without bounds it may be anything, but for what was asked. */
+static void a_slice_may_begin_at_a_difference(void **state) {
+    static const int sizes[][2] = {{3, 9}, {4, 11}, {5, 6}, {7, 5}, {6, 6}, {1, 2}, {2, 40}};
+    (void)state;
+    for (int level = 0; level < 3; level++) {
+        rp_jit *f = jit_at(behind, level, RP_DYNAMIC_AUTO, NULL);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const int n = sizes[i][0], m = sizes[i][1];
+            rp_value v[] = {f32_of(x, 1, n, 0), f32_of(x, 1, m, 0)}, args = rp_value_tuple(v, 2);
+            for (int k = 0; k < 64; k++) x[k] = (float)k;
+            rp_output *o = jit_ok(f, &args);
+            const float *y = jit_result(o)->tensor.data;
+            for (int k = 0; k < n; k++)
+                assert_true(y[k] == (n < m ? (float)(k + m - n + k) : (float)k));
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_blocks_are_symbols),
@@ -362,6 +393,7 @@ int main(void) {
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
         cmocka_unit_test(settings_of_models_are_told),
         cmocka_unit_test(marks_of_nothing_are_told),
+        cmocka_unit_test(a_slice_may_begin_at_a_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
