@@ -234,33 +234,9 @@ static rp_status search_whole(api_search *s, const ir_graph *g, rp_bisection *b,
     return whole.found && !b->info.differs ? report_whole(s, g, &whole, b, err) : RP_OK;
 }
 
-/* The same graph, where sizes that no input tells are numbers: a piece of a model has such ones. */
-static rp_status fix_sizes(api_search *s, const ir_graph *g, ir_graph **out, rp_error *err) {
-    uint32_t n = ir_graph_count(g);
-    api_part p = {.g = g};
-    ir_ref *from = NULL;
-    rp_status st = RP_OK;
-    int64_t *sizes = base_alloc_array(ir_dims_symbol_count(ir_graph_dims(g)) + 1u, sizeof *sizes);
-    p.cut = base_alloc_array(n + 1u, sizeof *p.cut);
-    p.roots = base_alloc_array(n + 1u, sizeof *p.roots);
-    if (!p.cut || !p.roots || !sizes) {
-        st = rp_fail(err, RP_NOMEM, "bisect");
-        goto out;
-    }
-    RP_TRY_OUT(api_sizes(g, s->o.sizes, sizes, err));
-    list_roots(g, false, &p);
-    RP_TRY_OUT(api_part_build(&p, sizes, out, &from, err));
-out:
-    base_free(sizes);
-    base_free(p.cut);
-    base_free(p.roots);
-    base_free(from);
-    return st;
-}
-
 static rp_status bisect(api_search *s, const ir_graph *g, rp_bisection *b, rp_error *err) {
     ir_graph *fixed = NULL;
-    if (api_check_sizes(g, NULL) != RP_OK) RP_TRY(fix_sizes(s, g, &fixed, err));
+    if (api_check_sizes(g, NULL) != RP_OK) RP_TRY(api_part_fixed(g, s->o.sizes, &fixed, err));
     rp_status st = search_whole(s, fixed ? fixed : g, b, err);
     ir_graph_free(fixed);
     b->info.runs = s->runs;

@@ -3,6 +3,7 @@
  * What the interpreter refuses is not run as code. */
 #include "reprise/graph.h"
 
+#include "api/part.h"
 #include "api/trial.h"
 #include "base/alloc.h"
 #include "base/status.h"
@@ -68,10 +69,13 @@ rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t see
     rp_status st = RP_OK;
     api_trial t = {0};
     api_values want = {0}, got = {0};
+    ir_graph *fixed = NULL;
     RP_TRY(api_graph_ready(g, err));
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
-    RP_TRY_OUT(ir_verify(trace_graph_ir(g), err));
-    RP_TRY_OUT(api_trial_init(&t, trace_graph_ir(g), sizes, seed, err));
+    const ir_graph *ir = trace_graph_ir(g);
+    RP_TRY_OUT(ir_verify(ir, err));
+    if (api_check_sizes(ir, NULL) != RP_OK) RP_TRY_OUT(api_part_fixed(ir, sizes, &fixed, err));
+    RP_TRY_OUT(api_trial_init(&t, fixed ? fixed : ir, sizes, seed, err));
     RP_TRY_OUT(api_trial_interpret(&t, NULL, &want, err));
     if (backend != RP_BACKEND_INTERP) RP_TRY_OUT(run_compiled(&t, backend, &got, err));
     RP_TRY_OUT(print_outputs(&t, backend == RP_BACKEND_INTERP ? &want : &got, out, err));
@@ -79,5 +83,6 @@ out:
     api_values_done(&want);
     api_values_done(&got);
     api_trial_done(&t);
+    ir_graph_free(fixed);
     return st;
 }

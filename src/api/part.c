@@ -132,3 +132,33 @@ rp_status api_part_build(const api_part *p, const int64_t *sizes, ir_graph **out
     done(&b);
     return st;
 }
+
+/* What writes, then the outputs as they are. */
+static void list_all(const ir_graph *g, api_part *p) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++)
+        if (ir_node_is_effect(ir_node_at(g, r))) p->roots[p->n_roots++] = r;
+    for (uint32_t i = 0; i < ir_output_count(g); i++) p->roots[p->n_roots++] = ir_output_at(g, i);
+}
+
+rp_status api_part_fixed(const ir_graph *g, const char *sizes, ir_graph **out, rp_error *err) {
+    const size_t n = ir_graph_count(g);
+    api_part p = {.g = g};
+    ir_ref *from = NULL;
+    rp_status st = RP_OK;
+    int64_t *fixed = base_alloc_array(ir_dims_symbol_count(ir_graph_dims(g)) + 1u, sizeof *fixed);
+    p.cut = base_alloc_array(n + 1, sizeof *p.cut);
+    p.roots = base_alloc_array(n + ir_output_count(g) + 1, sizeof *p.roots);
+    if (!p.cut || !p.roots || !fixed) {
+        st = rp_fail(err, RP_NOMEM, "sizes of a graph");
+        goto out;
+    }
+    RP_TRY_OUT(api_sizes(g, sizes, fixed, err));
+    list_all(g, &p);
+    RP_TRY_OUT(api_part_build(&p, fixed, out, &from, err));
+out:
+    base_free(fixed);
+    base_free(p.cut);
+    base_free(p.roots);
+    base_free(from);
+    return st;
+}

@@ -24,4 +24,9 @@ void api_part_needed(const api_part *p, bool *needed);
 rp_status api_part_build(const api_part *p, const int64_t *sizes, ir_graph **out, ir_ref **from,
                          rp_error *err) RP_MUST_USE;
 
+/* All of g, of whose sizes some no input tells (api_check_sizes): they are numbers, by the text `sizes` of rp_graph_eval_text. A piece of a model
+ * has such ones, and so has the model. */
+rp_status api_part_fixed(const ir_graph *g, const char *sizes, ir_graph **out,
+                         rp_error *err) RP_MUST_USE;
+
 #endif

@@ -120,6 +120,14 @@ differs=
 for f in d/rank_0/*.ir; do "$REPRISE" opt --passes none "$f" | cmp -s - "$f" || differs+=" ${f##*/}"; done
 [ -z "$differs" ] && pass dump_reads_back || fail dump_reads_back "reprise opt changes$differs"
 
+# Each graph is run as it stands, and gives as much as by the interpreter.
+lines=
+for f in d/rank_0/*.sh; do
+    for by in cpu interp; do REPRISE=$REPRISE sh "$f" --backend $by --sizes T=3 >"$by" 2>&1 || lines+=" ${f##*/}: $(tail -n 1 $by)"; done
+    [ "$(wc -l <cpu)" -gt 2 ] && [ "$(wc -l <cpu)" = "$(wc -l <interp)" ] || lines+=" ${f##*/} prints $(wc -l <cpu) lines"
+done
+[ -z "$lines" ] && pass dump_runs || fail dump_runs "$lines"
+
 # What was compiled, kept beside the code, is made of what the dump shows.
 sed -n p d/rank_0/5_source.*_[0-9][0-9][0-9].c >shown
 lost=

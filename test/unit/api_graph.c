@@ -218,6 +218,40 @@ static void back_ends_agree(void **state) {
     }
 }
 
+/* Tables of a model have sizes that no input tells: they are numbers, here 3 and the least one. */
+static void sizes_of_weights_are_numbers(void **state) {
+    static const char text[] =
+        "graph @rows(%id: i32[T], %unused: f32[4]) -> (f32[T,4], f32[T,4], f32[T,4])"
+        " where T in [1,64], P in [1,99], Q in [2,9] {\n"
+        "  %0 = param @table : f32[P,4]\n"
+        "  %1 = state @cache : f32[Q,4]\n"
+        "  %2 = gather %0, %id : f32[T,4]\n"
+        "  %3 = neg %2 : f32[T,4]\n"
+        "  %4 = sum %1 {axis=0} : f32[4]\n"
+        "  %5 = mul %2, %4 : f32[T,4]\n"
+        "  ret %5, %3, %2\n}\n";
+    static const rp_backend all[] = {RP_BACKEND_INTERP, RP_BACKEND_CPU, RP_BACKEND_CPU_EAGER};
+    rp_graph *g = parse(text);
+    char *want = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        char *got = NULL;
+        CHECK_OK(rp_graph_eval_text(g, all[i], 11, "T=6,P=3", &got, &err), &err);
+        if (!want)
+            want = got;
+        else
+            compare(want, got, 1e-5);
+        const char *negated = strstr(got, "out1[5,3] = "), *plain = strstr(got, "out2[5,3] = ");
+        assert_true(negated && plain);
+        assert_true(strtod(plain + 12, NULL) != 0);
+        assert_true(strtod(plain + 12, NULL) == -strtod(negated + 12, NULL));
+        if (got != want) rp_free(got);
+    }
+    rp_free(want);
+    rp_graph_free(g);
+}
+
 /* One back end compiles, the other two do not: what they say of kernels tells. */
 /* With the digits that tell neighbours of the type apart. */
 static void values_are_shown_by_their_type(void **state) {
@@ -402,6 +436,7 @@ int main(void) {
         cmocka_unit_test(stages_are_text),
         cmocka_unit_test(instruction_sets_have_names),
         cmocka_unit_test(back_ends_agree),
+        cmocka_unit_test(sizes_of_weights_are_numbers),
         cmocka_unit_test(values_are_shown_by_their_type),
         cmocka_unit_test(back_ends_are_what_they_say),
         cmocka_unit_test(seeds_and_sizes),
