@@ -58,6 +58,18 @@ static void print_text(const json_t *o, const char *coverage, const json_t *time
     tool_print_times(times);
 }
 
+static void print_ledger(const json_t *o) {
+    const char *what, *comma = "";
+    json_t *memory = json_object_get(o, "memory"), *bytes;
+    (void)printf("graph breaks %.0f, recompiles %.0f\nmemory:", tool_html_number(o, "graph_breaks"),
+                 tool_html_number(o, "recompiles"));
+    json_object_foreach(memory, what, bytes) {
+        (void)printf("%s %s %lld bytes", comma, what, (long long)json_integer_value(bytes));
+        comma = ",";
+    }
+    (void)printf("\n");
+}
+
 /* --- graphs -------------------------------------------------------------------------- */
 
 static json_t *explain_graph(const tool_args *a, const char *path,
@@ -173,7 +185,7 @@ static int explain_file(const tool_args *a) {
 typedef struct model {
     tool_args *a;
     const tool_stages *stages;
-    json_t *page;
+    json_t *page; /* NULL: graphs are printed */
 } model;
 
 static int add_graph(void *user, const char *what, const char *path) {
@@ -181,8 +193,12 @@ static int add_graph(void *user, const char *what, const char *path) {
     int rc = 0;
     json_t *g = explain_graph(m->a, path, m->stages->config, &rc);
     (void)what;
-    if (g) (void)json_array_append_new(json_object_get(m->page, "graphs"), g);
-    return rc;
+    if (!g) return rc;
+    if (m->page) return json_array_append_new(json_object_get(m->page, "graphs"), g) ? 1 : 0;
+    if (m->a->json) return tool_event("graph", g, 10) ? 0 : TOOL_EXIT_FAILED;
+    print_graph(g);
+    json_decref(g);
+    return 0;
 }
 
 static int make_page(tool_args *a, const tool_stages *s, json_t *summary, const char *coverage,
@@ -197,12 +213,12 @@ static int make_page(tool_args *a, const tool_stages *s, json_t *summary, const 
     return rc;
 }
 
-/* What a model tells of itself; stages is NULL where no page is wanted. */
+/* What a model tells of itself; stages is NULL where its graphs are not wanted. */
 static int explain_engine(tool_args *a, rp_engine *e, const tool_stages *stages) {
     int rc = 0;
     char *coverage = NULL;
     long long steps = 0;
-    bool page = stages != NULL;
+    bool page = tool_get(a, TOOL_FLAG_HTML) != NULL, graphs = stages && !page;
     rp_profile_options profile = RP_PROFILE_OPTIONS_INIT;
     rp_error err = {0};
     json_t *o = page ? tool_facts(e) : tool_summary(a, e), *times = NULL;
@@ -221,12 +237,15 @@ static int explain_engine(tool_args *a, rp_engine *e, const tool_stages *stages)
         rc = make_page(a, stages, o, coverage, times);
     } else if (!a->json) {
         print_text(o, coverage, times);
+        if (graphs) print_ledger(o);
     }
     if (rc == 0 && a->json) {
         (void)json_object_set_new(o, "coverage", json_loads(coverage, 0, NULL));
         if (times) (void)json_object_set(o, "times", times);
         rc = tool_event("summary", json_incref(o), 10) ? 0 : TOOL_EXIT_FAILED;
     }
+    if (rc == 0 && graphs)
+        rc = tool_stages_each(stages, "0_traced.", add_graph, &(model){a, stages, NULL});
     json_decref(o);
     json_decref(times);
     rp_engine_text_free(coverage);
@@ -235,12 +254,12 @@ static int explain_engine(tool_args *a, rp_engine *e, const tool_stages *stages)
 
 static int explain_model(tool_args *a) {
     tool_stages s;
-    bool page = tool_get(a, TOOL_FLAG_HTML) != NULL;
-    int rc = page ? tool_stages_open(a, &s) : 0;
+    bool graphs = tool_get(a, TOOL_FLAG_HTML) != NULL || tool_on(a, TOOL_FLAG_GRAPHS);
+    int rc = graphs ? tool_stages_open(a, &s) : 0;
     rp_engine *e = rc ? NULL : tool_open(a, false, &rc);
-    if (e) rc = explain_engine(a, e, page ? &s : NULL);
+    if (e) rc = explain_engine(a, e, graphs ? &s : NULL);
     rp_engine_close(e);
-    if (page) tool_stages_done(&s);
+    if (graphs) tool_stages_done(&s);
     return rc;
 }
 

@@ -28,6 +28,23 @@ $ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python
 $ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece = $7 ~ /submod/; if (piece && alone) print alone; alone = piece ? $7 : "" } /^times/ || on { on++ }'
 model.submod_1
 
+# Its graphs as of a file, and its ledger, whose weights are those of the summary.
+$ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --graphs --quiet >told.txt; grep -E '^(graph |graph breaks|submod)' told.txt; grep -c 'refused' told.txt | sed 's/[1-9][0-9]*/some/'; grep -cE '^      %' told.txt | sed 's/[1-9][0-9]*/some/'; reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --graphs --json --quiet | python3 -c 'import json,sys; e = [json.loads(l) for l in sys.stdin]; print([x["event"] for x in e], [x.get("name") for x in e[1:]]); m = e[0]["memory"]; t = open("told.txt").read(); print([k for k in m if f" {k} {m[k]} bytes" not in t])'; rm told.txt
+graph breaks 0, recompiles 0
+graph @model: 231 nodes; pieces 6, launches 22; inductor for portable
+submod_0, 62 nodes, 59 after the passes; kernels: 3
+submod_1, splitting, 10 nodes, 9 after the passes; kernels: 1
+submod_2, 88 nodes, 85 after the passes; kernels: 8
+submod_3, splitting, 10 nodes, same as submod_1
+submod_4, 88 nodes, same as submod_2
+submod_5, splitting, 10 nodes, same as submod_1
+graph @head: 53 nodes; pieces 1, launches 8; inductor for portable
+submod_0, 53 nodes, 53 after the passes; kernels: 8
+some
+some
+['summary', 'graph', 'graph'] ['model', 'head']
+[]
+
 # The page's cards are numbers of the summary, and pieces that are equal to others say so.
 $ reprise explain synthetic:tiny --isa portable --threads 1 -cc '{"compile_sizes":[1],"inductor_compile_config":{"max_autotune":false,"coordinate_descent_tuning":false}}' --html page.html --quiet >page.txt; grep -oE 'Graph [a-z_0-9]+' page.html | sort -u; rm page.html page.txt
 Graph head
