@@ -48,7 +48,7 @@ rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved, rp
     return config_autotune_all(f->tuned, err);
 }
 
-/* A mark makes a symbol of any size. */
+/* A mark of the user makes a symbol of any size. */
 static bool is_listed(rp_jit *f, const char *source, const rp_value *v, uint32_t d) {
     const front_mark *m = front_mark_of(f, source, d, v->tensor.rank);
     if (!front_has_own_code(f, v->tensor.dim[d])) return false;
