@@ -308,6 +308,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
                         .packed = d->opt->last > 0,
                         .passes = &o,
                         .sites = true,
+                        .origins = true,
                         .kir = &kir,
                         .schedule = &schedule};
     RP_TRY_OUT(compile_tune_piece(d->opt, sp, &lo.choices, &lo.n_choices, err));

@@ -260,6 +260,8 @@ rp_status ir_verify(const ir_graph *g, rp_error *err) RP_MUST_USE;
 
 /* Text form, docs/ir.md. print(parse(print(g))) == print(g). */
 void ir_print(const ir_graph *g, base_buf *out);
+/* The lines of n nodes, without what is around them; inputs have none. */
+void ir_print_nodes(const ir_graph *g, const ir_ref *nodes, uint32_t n, base_buf *out);
 rp_status ir_print_string(const ir_graph *g, char **out, rp_error *err) RP_MUST_USE;
 /* Errors carry "line N: ". RP_INVALID for bad text. */
 rp_status ir_parse(const char *text, size_t len, ir_graph **out, rp_error *err) RP_MUST_USE;

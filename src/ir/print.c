@@ -167,19 +167,30 @@ static void print_header(const ir_graph *g, base_buf *out) {
     base_buf_puts(out, " {\n");
 }
 
-void ir_print(const ir_graph *g, base_buf *out) {
+/* Of each node but inputs, which have names; NULL without memory, and then out has failed. */
+static uint32_t *number_nodes(const ir_graph *g, base_buf *out) {
     uint32_t n = ir_graph_count(g), next = 0;
-    uint32_t *number = base_alloc_array(n, sizeof *number);
-    if (!number) {
-        out->failed = true;
-        return;
-    }
+    uint32_t *number = base_alloc_array(n + 1u, sizeof *number);
+    if (!number) out->failed = true;
+    for (ir_ref r = 0; r < n && number; r++)
+        if (ir_node_at(g, r)->op != IR_input) number[r] = next++;
+    return number;
+}
+
+void ir_print_nodes(const ir_graph *g, const ir_ref *nodes, uint32_t n, base_buf *out) {
+    uint32_t *number = number_nodes(g, out);
+    for (uint32_t i = 0; i < n && number; i++)
+        if (ir_node_at(g, nodes[i])->op != IR_input) print_node(g, number, nodes[i], out);
+    base_free(number);
+}
+
+void ir_print(const ir_graph *g, base_buf *out) {
+    uint32_t n = ir_graph_count(g);
+    uint32_t *number = number_nodes(g, out);
+    if (!number) return;
     print_header(g, out);
-    for (ir_ref r = 0; r < n; r++) {
-        if (ir_node_at(g, r)->op == IR_input) continue;
-        number[r] = next++;
-        print_node(g, number, r, out);
-    }
+    for (ir_ref r = 0; r < n; r++)
+        if (ir_node_at(g, r)->op != IR_input) print_node(g, number, r, out);
     base_buf_puts(out, "  ret");
     for (uint32_t i = 0; i < ir_output_count(g); i++) {
         base_buf_puts(out, i > 0 ? ", " : " ");

@@ -214,6 +214,19 @@ static const char *group_sites(const lowerer *L) {
     return text;
 }
 
+/* As text of a comment, a line each. */
+static const char *group_origins(const lowerer *L) {
+    base_buf b;
+    const char *text = NULL;
+    if (!L->opt->origins || !L->group) return NULL;
+    base_buf_init(&b, 0);
+    ir_print_nodes(L->g, L->group->nodes, L->group->n_nodes, &b);
+    for (char *p = b.failed ? NULL : b.data; p && (p = strstr(p, "*/"));) *p = '?';
+    if (b.len && !b.failed) text = base_arena_str(L->arena, b.data);
+    base_buf_done(&b);
+    return text;
+}
+
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
     lower_kernel *k = &L->out->kernels[L->out->n_kernels++];
     *k = (lower_kernel){.name = name,
@@ -224,9 +237,18 @@ lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_m
                         .may = L->group_at == UINT32_MAX ? 0 : L->may};
     L->may = 0; /* what a copy may, the kernel that reads it does not */
     k->sites = group_sites(L);
+    k->origins = group_origins(L);
     if (L->opt->labels && L->group && k->group != UINT32_MAX)
         k->label = lower_label(L, L->group, name);
     return k;
+}
+
+static void print_comment(const lower_kernel *k, base_buf *out) {
+    if (!k->sites && !k->origins) return;
+    base_buf_printf(out, "/* %s", k->name);
+    if (k->sites) base_buf_printf(out, ": %s", k->sites);
+    if (k->origins) base_buf_printf(out, "\n%s", k->origins);
+    base_buf_puts(out, " */\n");
 }
 
 void lower_source_print(const lower_piece *p, base_buf *out) {
@@ -234,7 +256,7 @@ void lower_source_print(const lower_piece *p, base_buf *out) {
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         const lower_kernel *k = &p->kernels[i];
         base_buf_add(out, p->source + at, k->begin - at);
-        if (k->sites) base_buf_printf(out, "/* %s: %s */\n", k->name, k->sites);
+        print_comment(k, out);
         at = k->begin;
     }
     base_buf_add(out, p->source + at, len - at);

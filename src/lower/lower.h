@@ -137,6 +137,7 @@ typedef struct lower_kernel {
     const char *entry;    /* its kernel */
     const char *
         sites; /* call sites of what it computes, where lower_options.sites asks for them; else NULL */
+    const char *origins; /* the nodes that it computes, where lower_options.origins asks for them */
     double work;    /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */
     uint32_t group; /* of fusion; UINT32_MAX: a copy */
     uint32_t may;   /* bits of knobs that are not idle */
@@ -176,6 +177,7 @@ typedef struct lower_options {
     bool packed; /* parameters of products are packed beforehand, none is read in place */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     bool sites;                 /* for a text that is read: lower_source_print names call sites */
+    bool origins;               /* and shows the nodes, as ir_print does */
     /* (optional) Receive the same kernels: as kernel IR, as CUDA C, and as schedules of `scheduled` (NULL: of the target). */
     base_buf *kir, *cuda, *schedule;
     const sched_target *scheduled;
@@ -190,7 +192,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
 void lower_done(lower_piece *p);
 /* RP_NOMEM where a size of p found no memory: nothing that it stands in may be used. */
 rp_status lower_sizes_status(const lower_piece *p, rp_error *err) RP_MUST_USE;
-/* The source with a comment before each kernel that names its call sites: for readers, never compiled. */
+/* The source with a comment before each kernel of which there are sites or origins: for readers, never compiled. */
 void lower_source_print(const lower_piece *p, base_buf *out);
 /* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */
 rp_status lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out,

@@ -111,6 +111,32 @@ static void every_stage_reads_back(void **state) {
     rp_graph_free(g);
 }
 
+/* Above each kernel what it computes, with sizes. */
+static void kernels_show_their_nodes(void **state) {
+    static const char text[] = "graph @sums(%x: f32[T,8]) -> (f32[T]) where T in [2,64] {\n"
+                               "  %0 = exp %x: f32[T,8]\n"
+                               "  %1 = sum %0 {axis=1}: f32[T]\n"
+                               "  ret %1\n}\n";
+    static const char want[] = "/* red_fused_exp_sum_0\n"
+                               "  %0 = exp %in0                             : f32[T,8]\n"
+                               "  %1 = sum %0 {axis=1, keep=false}          : f32[T]\n"
+                               " */\n";
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    char path[128], *made = NULL;
+    size_t size = 0;
+    (void)state;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
+    CHECK_OK(compile_dump_stages(g, &inductor, folder, &err), &err);
+    (void)snprintf(path, sizeof path, "%s/5_source.sums.submod_000.c", folder);
+    CHECK_OK(base_file_read(path, 1 << 20, &made, &size, &err), &err);
+    if (!strstr(made, want)) fail_msg("no %s in %s", want, strstr(made, "/* red"));
+    base_free(made);
+    CHECK_OK(base_path_remove(folder, &err), &err);
+    ir_graph_free(g);
+}
+
 /* The program that times kernels: those that are whole in the source, on memory of their sizes. */
 static void kernels_can_be_timed_alone(void **state) {
     static const char text[] = "graph @of_two(%x: f32[T,8], %i: i32[R], %q: f32[Q]) -> "
@@ -296,6 +322,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(kernels_show_their_nodes),
         cmocka_unit_test(kernels_can_be_timed_alone),
         cmocka_unit_test(kernels_are_told_apart),
         cmocka_unit_test(pieces_and_schedule_are_heard),
