@@ -28,6 +28,7 @@ bool ir_dtype_is_int(rp_dtype t); /* i32, i64 */
 /* RP_INVALID with the types of the operands where they are not what is asked for (shape_want.c). */
 rp_status ir_same_type(const ir_rule *r, uint32_t i, uint32_t j) RP_MUST_USE;
 rp_status ir_want_float(const ir_rule *r, uint32_t i) RP_MUST_USE; /* f32, f16, bf16 */
+rp_status ir_want_real(const ir_rule *r, uint32_t i) RP_MUST_USE;  /* those and f64 */
 rp_status ir_want_number(const ir_rule *r, uint32_t i) RP_MUST_USE;
 rp_status ir_want_int(const ir_rule *r, uint32_t i) RP_MUST_USE;
 rp_status ir_want_bits(const ir_rule *r,

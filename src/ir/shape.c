@@ -50,7 +50,7 @@ static rp_status elementwise_types(ir_rule *r) {
     case IR_max:
     case IR_min: RP_TRY(ir_want_number(r, 0)); return n > 1 ? ir_same_type(r, 0, 1) : RP_OK;
     default:
-        if (r->dtype != RP_DTYPE_F64) RP_TRY(ir_want_float(r, 0));
+        RP_TRY(ir_want_real(r, 0));
         for (uint32_t i = 1; i < n; i++) RP_TRY(ir_same_type(r, 0, i));
         return RP_OK;
     }

@@ -53,6 +53,13 @@ rp_status ir_want_float(const ir_rule *r, uint32_t i) {
                    IR_TYPE(r, i));
 }
 
+rp_status ir_want_real(const ir_rule *r, uint32_t i) {
+    rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
+    if (t == RP_DTYPE_F64 || rp_dtype_is_float(t)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16 or f64, not %s; cast it", r->op,
+                   IR_TYPE(r, i));
+}
+
 rp_status ir_want_number(const ir_rule *r, uint32_t i) {
     rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
     if (t == RP_DTYPE_F64 || rp_dtype_is_float(t) || ir_dtype_is_int(t)) return RP_OK;
