@@ -251,6 +251,30 @@ static void cross_entropy_says_what_it_wants(void **state) {
     rp_graph_free(g);
 }
 
+/* One class for all rows, others than there are rows, or what is no class. */
+static void cross_entropy_wants_a_class_for_each_row(void **state) {
+    static const struct {
+        rp_dtype dtype;
+        int64_t n;
+        const char *why;
+    } wrong[] = {{RP_DTYPE_I32, 1, "not f32[T,8] and i32[1]"},
+                 {RP_DTYPE_I64, 70, "not f32[T,8] and i64[70]"},
+                 {RP_DTYPE_F32, 0, "not f32[T,8] and f32[T]"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("g");
+        rp_dim rows = rp_symbol(g, "T", 1, 64);
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rows, 8));
+        rp_dim n = wrong[i].n ? rp_dim_const(wrong[i].n) : rows;
+        rp_tensor y = rp_cross_entropy(x, rp_input(g, "t", wrong[i].dtype, RP_SHAPE(n)));
+        assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+        if (!strstr(err.text, "cross_entropy: ") || !strstr(err.text, wrong[i].why))
+            fail_msg("\"%s\" does not say \"%s\"", err.text, wrong[i].why);
+        rp_graph_free(g);
+    }
+}
+
 /* Every op that takes an axis counts a negative one from the end. */
 static void axes_count_from_the_end(void **state) {
     double a[2 * N], b[2 * N];
@@ -744,6 +768,7 @@ int main(void) {
         cmocka_unit_test(log_softmax_is_the_logarithm),
         cmocka_unit_test(cross_entropy_takes_one_class_a_row),
         cmocka_unit_test(cross_entropy_says_what_it_wants),
+        cmocka_unit_test(cross_entropy_wants_a_class_for_each_row),
         cmocka_unit_test(axes_count_from_the_end),
         cmocka_unit_test(activations_are_their_formulas),
         cmocka_unit_test(integers_are_divided_shifted_and_masked),
