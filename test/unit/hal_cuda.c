@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "hal/cuda/chain.h"
 #include "hal/cuda/code.h"
 #include "hal/cuda/device.h"
@@ -174,6 +175,10 @@ static rp_status time_launches(rp_error *err) {
     int64_t ns[2] = {0};
     rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
     if (st == RP_OK) st = hal_time(d, list, 2, 0, ns, err);
+    if (st == RP_OK) { /* events of the fake are a millisecond apart */
+        assert_int_equal(ns[0], 1000000);
+        assert_int_equal(ns[1], 0);
+    }
     hal_close(d);
     return st;
 }
@@ -185,6 +190,47 @@ static void timing_may_fail_at_each_call(void **state) {
                                           "event_record context_set event_new event_record "
                                           "context_set stream_synchronize event_elapsed "
                                           "event_free event_free event_free"));
+}
+
+static char code_path[512];
+
+/* Code from a file, a kernel of it, a graph of that. */
+static rp_status run_module(rp_error *err) {
+    hal_device *d = NULL;
+    hal_module *m = NULL;
+    hal_graph *g = NULL;
+    hal_launch one = {.kind = HAL_KERNEL, .name = "one", .items = 1, .threads = 32, .per_block = 1};
+    rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
+    if (st == RP_OK) st = d->ops->module_load(d, code_path, &m, err);
+    if (st == RP_OK) st = d->ops->module_symbol(m, "one", &one.fn, err);
+    if (st == RP_OK) st = d->ops->launch(d, &one, 1, 0, err);
+    if (st == RP_OK) st = d->ops->graph_build(d, &one, 1, 0, NULL, &g, err);
+    if (st == RP_OK) st = d->ops->graph_launch(g, err);
+    if (d) d->ops->graph_free(g);
+    if (d) d->ops->module_free(m);
+    hal_close(d);
+    return st;
+}
+
+static void modules_and_graphs_may_fail_at_each_call(void **state) {
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(code_path, sizeof code_path, "%s/code", tree_new("hal_cuda"));
+    CHECK_OK(base_file_write(code_path, "code", 4, &err), &err);
+    const size_t before = base_live();
+    (void)fail_each_call(run_module);
+    assert_non_null(strstr(cuda_fake.log, "module_load "));
+    bool failed = true;
+    for (uint32_t nth = 1; failed; nth++) {
+        err = (rp_error){0};
+        cuda_fake_reset();
+        base_alloc_fail_nth(nth);
+        rp_status st = run_module(&err);
+        failed = base_alloc_fail_nth(0);
+        assert_int_equal(st, failed ? RP_NOMEM : RP_OK);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
 }
 
 static void queues_and_events_may_fail_at_each_call(void **state) {
@@ -532,6 +578,7 @@ int main(void) {
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(an_upload_may_fail_at_each_call),
         cmocka_unit_test(queues_and_events_may_fail_at_each_call),
+        cmocka_unit_test(modules_and_graphs_may_fail_at_each_call),
         cmocka_unit_test(timing_may_fail_at_each_call),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
