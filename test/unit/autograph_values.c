@@ -280,6 +280,11 @@ static void values_are_written_as_in_python(void **state) {
         !strstr(text, " structure=(Tensor, ([-7],), {'k': None}, True, 1.0, 0.1, [])"))
         fail_msg("%s", text);
     rp_free(text);
+    rp_value named[] = {floats(x, 1), rp_value_indirect(floats(x, 1).tensor)};
+    rp_output_free(run_items(f, named, 2));
+    text = bench_text(&b);
+    if (!strstr(text, " structure=(Tensor, Indirect)")) fail_msg("%s", text);
+    rp_free(text);
     static const struct {
         double x;
         const char *want;

@@ -190,16 +190,23 @@ static void settings_are_told(void **state) {
         if (!told) fail_msg("no note %s", cases[i].what);
         rp_config_free(cfg);
     }
-    rp_error err = {0};
-    rp_compilation_config *cfg = rp_config_new();
-    CHECK_OK(rp_config_set(cfg, "device=cuda", &err), &err);
-    CHECK_OK(rp_config_set(cfg, ON, &err), &err);
-    assert_int_equal(rp_config_resolve(cfg, NULL, &err), RP_UNSUPPORTED);
-    assert_string_equal(err.text,
-                        "pass_config.fuse_attn_quant=true is not supported on cuda: blocks there "
-                        "share the heads of a row out among them, and leave float32; leave it at "
-                        "null");
-    rp_config_free(cfg);
+    static const char *const gpus[] = {"cuda", "cuda:1"};
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        char device[16], want[240];
+        rp_compilation_config *cfg = rp_config_new();
+        (void)snprintf(device, sizeof device, "device=%s", gpus[i]);
+        (void)snprintf(want, sizeof want,
+                       "pass_config.fuse_attn_quant=true is not supported on %s: blocks there "
+                       "share the heads of a row out among them, and leave float32; leave it at "
+                       "null",
+                       gpus[i]);
+        CHECK_OK(rp_config_set(cfg, device, &err), &err);
+        CHECK_OK(rp_config_set(cfg, ON, &err), &err);
+        assert_int_equal(rp_config_resolve(cfg, NULL, &err), RP_UNSUPPORTED);
+        assert_string_equal(err.text, want);
+        rp_config_free(cfg);
+    }
 }
 
 /* All layers but the last, whose heads the head of the model rounds. */
