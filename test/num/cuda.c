@@ -73,8 +73,10 @@ static void scans(gpu_graphs *q, const char *type, bool small) {
     both_out(&l, "sort %y {axis=1, descending=true}");
     both_out(&l, "sort %y {axis=1}");
     if (!f64 && !i64) {
+        both_out(&l, "topk %x {k=1}");
         both_out(&l, "topk %x {k=3}");
         both_out(&l, "topk %x {k=40}");
+        both_out(&l, "topk %y {k=1}");
         both_out(&l, "topk %y {k=5}");
         both_out(&l, "topk %y {k=50}");
     }

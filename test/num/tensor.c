@@ -368,12 +368,14 @@ static void squares_are_added_in_one_order(void **state) {
     }
 }
 
-/* K of no whole steps, other types. */
+/* K of no whole steps, other types of weights or of rows. */
 static void what_is_refused_has_the_bits_of_the_host(void **state) {
-    static const char text[] = "graph @g(%x: bf16[T,40], %y: f32[T,48]) where T in [11,11] {\n"
-                               "  %a = param @a : bf16[70,40]\n  %b = param @b : f16[33,48]\n"
-                               "  %0 = matmul %x, %a {trans_b=true}\n"
-                               "  %1 = matmul %y, %b {trans_b=true}\n  ret %0, %1 }\n";
+    static const char text[] =
+        "graph @g(%x: bf16[T,40], %y: f32[T,48], %z: f16[T,48]) where T in [11,11] {\n"
+        "  %a = param @a : bf16[70,40]\n  %b = param @b : f16[33,48]\n"
+        "  %c = param @c : bf16[33,48]\n  %0 = matmul %x, %a {trans_b=true}\n"
+        "  %1 = matmul %y, %b {trans_b=true}\n  %2 = matmul %z, %c {trans_b=true}\n"
+        "  ret %0, %1, %2 }\n";
     rp_error err = {0};
     (void)state;
     NEEDS_GPU();

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compile/builtin.h"
+#include "compile/portable/kernels.h"
 
 #define BOUND 1e-4
 
@@ -431,15 +432,26 @@ static void any_size(void **state) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_text(list[i], true);
 }
 
+#define ENTRY(name) {"@" #name, portable_##name},
+#define OP(name, kind, arity, attrs, expr, ints) \
+    IR_OF_ELEMENTWISE(kind, ENTRY(name)) IR_OF_REDUCTIONS(kind, ENTRY(name))
+
 static void names_are_found(void **state) {
+    static const struct {
+        const char *name;
+        gen_host_fn fn;
+    } all[] = {
+#include "ir/ops.def"
+        PORTABLE_KERNELS(ENTRY) PORTABLE_X86_KERNELS(ENTRY)};
     (void)state;
-    assert_non_null(compile_builtin_find("@add"));
-    assert_non_null(compile_builtin_find("@argmax"));
-    assert_non_null(compile_builtin_find("@matmul_packed_q4_1"));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (compile_builtin_find(all[i].name) != all[i].fn) fail_msg("%s", all[i].name);
     assert_non_null(compile_builtin_find("@attention_portable"));
     assert_null(compile_builtin_find("@reshape"));
     assert_null(compile_builtin_find("add"));
 }
+#undef OP
+#undef ENTRY
 
 /* Products run the kernel of the instruction set that was asked for. */
 static void products_name_their_instruction_set(void **state) {

@@ -429,12 +429,19 @@ static void captures_and_slow_steps_are_heard(void **state) {
     }
     piece.num_tokens = piece.num_reqs = 4; /* as captured */
     CHECK_OK(graph_state_step(&f.state, &piece, &err), &err);
+    for (int n = 8; n <= 16; n *= 2) { /* an eighth, and less */
+        rp_dispatch larger = step_of(RP_CUDAGRAPH_PIECEWISE, n);
+        larger.num_tokens = larger.num_reqs = n - 1;
+        CHECK_OK(graph_state_step(&f.state, &larger, &err), &err);
+    }
     CHECK_HEARD(&heard, "[bytecode]    0 LAUNCH double items 4 grain 1, barrier\n");
     char *hints = strstr(heard.data, "[perf_hints]");
     assert_string_equal(
         hints, "[perf_hints] prefill or mixed step runs kernel by kernel, not as a graph: more "
                "tokens than the largest graph (4)\n"
                "[perf_hints] decode step of 2 tokens is padded by 2 rows to the captured size 4; "
+               "add the size to cudagraph_capture_sizes\n"
+               "[perf_hints] decode step of 7 tokens is padded by 1 rows to the captured size 8; "
                "add the size to cudagraph_capture_sizes\n");
     *hints = 0;
     assert_ptr_equal(strstr(heard.data, "REPLAY LIST"), heard.data + 11);

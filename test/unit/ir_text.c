@@ -151,6 +151,8 @@ static void errors_name_the_line(void **state) {
         {"graph @f(%x: f32[4]) -> f32[5] {\nret %x\n}",
          "line 1: type f32[5] is given, but input gives f32[4]"},
         {"graph @f(%x: f32[4]) -> () {\nret %x\n}", "line 2: ret gives another number"},
+        {"graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\nret %x\n}",
+         "line 2: ret gives another number"},
         {"graph @f(%x: f32[4]) {\nret %x\n\x01", "line 3: expected '}', found byte 0x01"},
     };
     (void)state;

@@ -11,10 +11,14 @@ enum { N = 37 }; /* more than the lanes of a sum */
 static int64_t whole[N];
 static double part[N];
 
+/* Whole numbers are around `middle`. */
+static void fill_around(int64_t middle) {
+    for (int i = 0; i < N; i++) whole[i] = (i * 29 % 37 - 11) * (INT64_C(1) << 20) + middle;
+}
+
 static int fill(void **state) {
     (void)state;
     for (int i = 0; i < N; i++) {
-        whole[i] = (i * 29 % 37 - 11) * (INT64_C(1) << 20);
         part[i] = (double)(i * 23 % 37 - 17) / 8;
     }
     return 0;
@@ -58,9 +62,8 @@ static int64_t of_integers(int how, int bits, int64_t *at) {
     return bits == 32 ? (int32_t)(uint32_t)r : r;
 }
 
-static void integers_are_reduced(void **state) {
+static void check_integers(void) {
     int32_t narrow[N], y32 = 0;
-    (void)state;
     for (int i = 0; i < N; i++) narrow[i] = (int32_t)(whole[i] >> 20);
     for (int how = 0; how < 5; how++) {
         int64_t y64 = 0, at, want = of_integers(how, 32, &at);
@@ -74,6 +77,15 @@ static void integers_are_reduced(void **state) {
         if (how == 4 ? y32 != at : y64 != want)
             fail_msg("%s of i64: %lld, %d", hows[how], (long long)y64, y32);
         kir_free(f);
+    }
+}
+
+/* Also where all are beyond what 32 bits hold, and where all of those of 32 bits are on one side of 0. */
+static void integers_are_reduced(void **state) {
+    (void)state;
+    for (int side = -1; side <= 1; side++) {
+        fill_around(side * (INT64_C(1) << 40));
+        check_integers();
     }
 }
 
