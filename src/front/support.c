@@ -91,15 +91,6 @@ void front_support_ask(rp_jit *f, const rp_compilation_config *resolved) {
 
 /* --- sizes -------------------------------------------------------------------------------- */
 
-static bool names(const rp_arg_dim *list, uint32_t n, const char *source, uint32_t axis,
-                  uint32_t rank) {
-    uint32_t i = 0;
-    while (i < n && !(trace_support_covers(list[i].arg, source) &&
-                      trace_support_axis(&list[i], rank) == axis))
-        i++;
-    return i < n;
-}
-
 const front_mark *front_support_mark(const rp_jit *f, const char *source, uint32_t axis,
                                      uint32_t rank) {
     static const front_mark dynamic = {.kind = FRONT_MARK_DYNAMIC,
@@ -108,11 +99,9 @@ const front_mark *front_support_mark(const rp_jit *f, const char *source, uint32
                             unbacked = {.kind = FRONT_MARK_UNBACKED, .max = INT64_MAX};
     const rp_support *s = f->support;
     if (!s) return NULL;
-    if (names(s->mark_unbacked_dims, s->n_mark_unbacked_dims, source, axis, rank)) return &unbacked;
-    bool is = s->dynamic_arg_dims
-                  ? names(s->dynamic_arg_dims, s->n_dynamic_arg_dims, source, axis, rank)
-                  : axis == 0;
-    if (!is) return NULL;
+    if (trace_support_lists(s->mark_unbacked_dims, s->n_mark_unbacked_dims, source, axis, rank))
+        return &unbacked;
+    if (!trace_support_dynamic(s, source, axis, rank)) return NULL;
     return f->shapes == CONFIG_SHAPES_UNBACKED ? &unbacked : &dynamic;
 }
 

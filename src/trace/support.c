@@ -16,6 +16,21 @@ uint32_t trace_support_axis(const rp_arg_dim *d, uint32_t rank) {
     return axis >= 0 && axis < (int64_t)rank ? (uint32_t)axis : UINT32_MAX;
 }
 
+bool trace_support_lists(const rp_arg_dim *dims, uint32_t n, const char *of, uint32_t axis,
+                         uint32_t rank) {
+    uint32_t i = 0;
+    while (i < n &&
+           !(trace_support_covers(dims[i].arg, of) && trace_support_axis(&dims[i], rank) == axis))
+        i++;
+    return i < n;
+}
+
+bool trace_support_dynamic(const rp_support *s, const char *of, uint32_t axis, uint32_t rank) {
+    return s->dynamic_arg_dims
+               ? trace_support_lists(s->dynamic_arg_dims, s->n_dynamic_arg_dims, of, axis, rank)
+               : axis == 0;
+}
+
 rp_status trace_support_write(const rp_support *s, const ir_graph *g, ir_ref e, const char *name,
                               rp_error *err) {
     uint32_t i = 0;
@@ -29,22 +44,12 @@ rp_status trace_support_write(const rp_support *s, const ir_graph *g, ir_ref e, 
 
 /* --- graphs ------------------------------------------------------------------------------ */
 
-static bool is_dynamic(const rp_support *s, const char *name, uint32_t axis, uint32_t rank) {
-    uint32_t i = 0;
-    if (!s->dynamic_arg_dims) return axis == 0;
-    while (i < s->n_dynamic_arg_dims &&
-           !(trace_support_covers(s->dynamic_arg_dims[i].arg, name) &&
-             trace_support_axis(&s->dynamic_arg_dims[i], rank) == axis))
-        i++;
-    return i < s->n_dynamic_arg_dims;
-}
-
 static rp_status check_input(const rp_support *s, const rp_graph *g, const ir_node *x,
                              rp_error *err) {
     for (uint32_t d = 0; d < x->shape.rank; d++) {
         int64_t number;
         if (ir_dim_is_const(ir_graph_dims(g->ir), x->shape.dim[d], &number) ||
-            is_dynamic(s, x->name, d, x->shape.rank))
+            trace_support_dynamic(s, x->name, d, x->shape.rank))
             continue;
         return rp_fail(err, RP_INVALID,
                        "axis %u of %s is no number, which dynamic_arg_dims of the model does not "

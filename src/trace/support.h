@@ -7,6 +7,11 @@
 
 /* Whether name stands for `of`: it is that, or an item of it ("k" for "k.3", "L['k']" for "L['k'][3]"). */
 bool trace_support_covers(const char *name, const char *of);
+/* Whether one of n dims is this axis of `of`. */
+bool trace_support_lists(const rp_arg_dim *dims, uint32_t n, const char *of, uint32_t axis,
+                         uint32_t rank);
+/* Whether dynamic_arg_dims has this axis; of a model without any, whether it is the first. */
+bool trace_support_dynamic(const rp_support *s, const char *of, uint32_t axis, uint32_t rank);
 /* -1 is the last axis. UINT32_MAX: there is none. */
 uint32_t trace_support_axis(const rp_arg_dim *d, uint32_t rank);
 /* RP_INVALID: effect e of g writes `name`, which mutates does not name, at its line. */

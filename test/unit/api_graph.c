@@ -252,7 +252,6 @@ static void sizes_of_weights_are_numbers(void **state) {
     rp_graph_free(g);
 }
 
-/* One back end compiles, the other two do not: what they say of kernels tells. */
 /* With the digits that tell neighbours of the type apart. */
 static void values_are_shown_by_their_type(void **state) {
     static const char source[] =
@@ -285,6 +284,7 @@ static void values_are_shown_by_their_type(void **state) {
     rp_graph_free(g);
 }
 
+/* One back end compiles, the other two do not: what they say of kernels tells. */
 static void back_ends_are_what_they_say(void **state) {
     static const rp_backend all[] = {RP_BACKEND_INTERP, RP_BACKEND_CPU_EAGER, RP_BACKEND_CPU};
     (void)state;

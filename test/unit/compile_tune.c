@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "support/check.h"
+#include "support/dumped.h"
 #include "support/heard.h"
 #include "support/plan_run.h"
 #include "support/trees.h"
@@ -9,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
-#include "compile/dump.h"
 #include "compile/tune.h"
 
 static char folder[512];
@@ -268,16 +268,6 @@ static void losers_do_not_stay_in_the_cache(void **state) {
     assert_true(readings_of(text, &t, true, false) > 0);
     assert_int_equal(files_in("objects/code"), before + 2); /* code and its sum */
     assert_int_equal(files_in("tmp"), working);
-}
-
-static char *dumped(const ir_graph *g, const compile_options *o, const char *stage) {
-    rp_error err = {0};
-    size_t size;
-    const char *dir = tree_new("dumped");
-    CHECK_OK(compile_dump_stages(g, o, dir, &err), &err);
-    char *text = (char *)tree_read(dir, stage, &size); /* which has room for one more */
-    text[size] = 0;
-    return text;
 }
 
 /* What is above the one kernel of a dumped source is for readers. */
