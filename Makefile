@@ -163,9 +163,13 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $(LINK_$(CONFIG)) $^ $(LIBS) $(CMD_LIBS) -o $@
 
 EMU_SRC := test/support/emu/emu.c test/support/emu/stream.c
-$(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/runs.cu src/hal/cuda/api.h src/hal/cuda/api.def | $(NEEDS_SETUP)
+EMU_ACCESS := $(B)/emu/access.o
+$(EMU_ACCESS): test/support/emu/access.c | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -ffp-contract=off -fno-tree-vectorize -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
+	$(Q)$(CC) -std=c11 -O2 -g0 -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
+$(EMU): $(EMU_SRC) $(EMU_ACCESS) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/runs.cu src/hal/cuda/api.h src/hal/cuda/api.def | $(NEEDS_SETUP)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -ffp-contract=off -fno-tree-vectorize -fPIC -shared -pthread -Wl,-soname,$(@F) -DEMU_ACCESS_O='"$(EMU_ACCESS)"' $(EMU_SRC) -ldl -o $@
 
 $(CC1): test/support/cc/cc1.c | $(NEEDS_SETUP)
 	@mkdir -p $(@D)

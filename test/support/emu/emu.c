@@ -210,9 +210,6 @@ typedef struct emu_state { /* as in kernel.h */
     void (*wgmma)(float *d, unsigned long long a, unsigned long long b, int n, int more);
     char *shared;
     unsigned shared_size;
-    void (*range)(unsigned long long at, unsigned long long n, int writes,
-                  unsigned long long *range);
-    unsigned turn;
 } emu_state;
 
 typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE, WAITINGS } waiting;
@@ -228,6 +225,7 @@ typedef struct warp {
 } warp;
 
 static emu_state state;
+static unsigned launch_turn;
 static fiber fibers[MOST_THREADS];
 static warp warps[MOST_THREADS / WARP];
 static char *stacks;
@@ -652,8 +650,7 @@ void emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sh
     state.early = do_early;
     state.launch = do_launch;
     state.settled = do_settled;
-    state.range = do_range;
-    state.turn++;
+    launch_turn++;
     state.mma = do_mma;
     state.wgmma = do_wgmma;
     state.rows_by = do_rows_by;
@@ -942,6 +939,9 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     m->fd = fd; /* the loader knows libraries by their names, so no other may have this one */
     void (*open)(emu_state *) = (void (*)(emu_state *))(uintptr_t)dlsym(m->lib, "emu_open");
     open(&state);
+    void (*look)(void *, const unsigned *) =
+        (void (*)(void *, const unsigned *))(uintptr_t)dlsym(m->lib, "emu_open_accesses");
+    if (look) look((void *)(uintptr_t)do_range, &launch_turn);
     m->extent.from = (const void *)(uintptr_t)open;
     (void)dl_iterate_phdr(find_extent, &m->extent);
     *out = m;
@@ -989,6 +989,10 @@ typedef struct program {
 extern const char emu_kernel_h[];
 __asm__(".section .rodata\n.global emu_kernel_h\nemu_kernel_h:\n.incbin "
         "\"test/support/emu/kernel.h\"\n.byte 0\n.previous");
+/* access.c, compiled. */
+extern const char emu_access_o[], emu_access_o_end[];
+__asm__(".section .rodata\n.global emu_access_o\nemu_access_o:\n.incbin \"" EMU_ACCESS_O
+        "\"\n.global emu_access_o_end\nemu_access_o_end:\n.previous");
 
 CU(emu_rtc_version, "nvrtcVersion", int *major, int *minor) {
     *major = 0; /* code of this is for nothing else */
@@ -1051,18 +1055,45 @@ static const char checks[] =
     "-fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 "
     "--param asan-stack=0 --param asan-globals=0 ";
 
+static bool accesses_count(void) {
+    return getenv("REPRISE_TEST_DEVICE") || getenv("REPRISE_TEST_ACCESSES");
+}
+
+static bool write_accesses(const char *dir) {
+    char path[256 + 8];
+    const size_t size = (size_t)(emu_access_o_end - emu_access_o);
+    (void)snprintf(path, sizeof path, "%s/a.o", dir);
+    FILE *f = fopen(path, "wb");
+    if (!f) return false;
+    const bool good = fwrite(emu_access_o, 1, size, f) == size;
+    return fclose(f) == 0 && good;
+}
+
 static int run_compiler(const char *dir) {
-    char command[1024];
+    char command[1024], accesses[256 + 8] = "";
+    const bool looks = accesses_count();
+    if (looks && !write_accesses(dir)) return 1;
+    if (looks) (void)snprintf(accesses, sizeof accesses, "%s/a.o", dir);
     /* Functions of C are found in the process: to open a library of C++ takes the linker longer than all else that it does.
      * Without a vectoriser: where parts are permuted, that of GCC 12 adds them in the order of memory (GCC bug 110381). */
-    (void)snprintf(command, sizeof command,
-                   "g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC -pipe "
-                   "%s-nostdlib -fvisibility=hidden -x c++ %s/k.cu -x none -lgcc -o %s/k.so "
-                   ">%s/log 2>&1",
-                   getenv("REPRISE_TEST_DEVICE") || getenv("REPRISE_TEST_ACCESSES") ? checks : "",
-                   dir, dir, dir);
+    (void)snprintf(
+        command, sizeof command,
+        "exec g++ -std=gnu++17 -w -Og -ffp-contract=off -fno-exceptions -shared -fPIC -pipe "
+        "%s-nostdlib -fvisibility=hidden -x c++ %s/k.cu -x none %s -lgcc -o %s/k.so "
+        ">%s/log 2>&1",
+        looks ? checks : "", dir, accesses, dir, dir);
     int code = system(command);
     return WIFEXITED(code) ? WEXITSTATUS(code) : 1;
+}
+
+static void remove_made(const char *dir) {
+    static const char *const names[] = {"k.cu", "k.so", "a.o", "log"};
+    char path[256 + 8];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(dir);
 }
 
 CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *options) {
@@ -1093,8 +1124,7 @@ CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *optio
         memcpy(p->code + 16, so, size);
     }
     free(so);
-    (void)snprintf(path, sizeof path, "rm -rf %s", dir);
-    if (!getenv("EMU_KEEP")) (void)!system(path);
+    if (!getenv("EMU_KEEP")) remove_made(dir);
     return p->code ? 0 : 6;
 }
 

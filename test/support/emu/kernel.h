@@ -44,49 +44,9 @@ struct emu_state { /* as in emu.c */
     void (*wgmma)(float *d, unsigned long long a, unsigned long long b, int n, int more);
     char *shared; /* dynamic shared memory */
     unsigned shared_size;
-    /* Ends the process where those bytes are not a kernel's to read; gives where the memory lies that has them. */
-    void (*range)(unsigned long long at, unsigned long long n, int writes,
-                  unsigned long long *range);
-    unsigned turn; /* of launches */
 };
 static emu_state *emu;
 
-/* Each access of a kernel is made known by a call, as the address sanitizer of the kernel has it. */
-__attribute__((no_sanitize("kernel-address"), always_inline)) static inline void
-emu_access(unsigned long long at, unsigned long long n, int writes) {
-    enum { KNOWN = 64 };
-    static unsigned long long known[KNOWN][2]; /* from, to: by the page */
-    static unsigned turn;
-    if (turn != emu->turn) __builtin_memset(known, 0, sizeof known);
-    turn = emu->turn;
-    unsigned long long *k = known[at >> 12 & KNOWN - 1];
-    if (__builtin_expect(at < k[0] || at + n > k[1], 0)) emu->range(at, n, writes, k);
-}
-#define EMU_ACCESS(symbol, n, writes)                                                  \
-    extern "C" void emu_##symbol(unsigned long long) __asm__("__asan_" #symbol);       \
-    extern "C" __attribute__((no_sanitize("kernel-address"), used)) void emu_##symbol( \
-        unsigned long long at) {                                                       \
-        emu_access(at, n, writes);                                                     \
-    }
-#define EMU_ACCESSES(n)                 \
-    EMU_ACCESS(load##n##_noabort, n, 0) \
-    EMU_ACCESS(store##n##_noabort, n, 1)
-EMU_ACCESSES(1)
-EMU_ACCESSES(2)
-EMU_ACCESSES(4)
-EMU_ACCESSES(8)
-EMU_ACCESSES(16)
-#define EMU_ACCESS_N(symbol, writes)                                                   \
-    extern "C" void emu_##symbol(unsigned long long, long) __asm__("__asan_" #symbol); \
-    extern "C" __attribute__((no_sanitize("kernel-address"), used)) void emu_##symbol( \
-        unsigned long long at, long n) {                                               \
-        emu_access(at, (unsigned long long)n, writes);                                 \
-    }
-EMU_ACCESS_N(loadN_noabort, 0)
-EMU_ACCESS_N(storeN_noabort, 1)
-extern "C" void emu_no_return() __asm__("__asan_handle_no_return");
-extern "C" __attribute__((used)) void emu_no_return() {
-}
 extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
     emu = s;
 }
