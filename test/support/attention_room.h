@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#define TPL_FILE "unit/gen_templates.inc"
 #include "support/templates.h"
 
 typedef struct room {

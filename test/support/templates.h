@@ -1,4 +1,4 @@
-/* The template unit of test/unit/gen_templates.inc, once from the test program's own compiler
+/* The unit of TPL_FILE, which is test/unit/gen_templates.inc or gen_prelude.inc, once from the test program's own compiler
  * (portable) and once per compiler and instruction set at run time. */
 #ifndef SUPPORT_TEMPLATES_H
 #define SUPPORT_TEMPLATES_H
@@ -11,7 +11,7 @@
 #include "base/spawn.h"
 #include "gen/isa.h"
 #include "support/check.h"
-#include "unit/gen_templates.inc"
+#include TPL_FILE
 
 #define MAX_UNITS 7
 
@@ -34,9 +34,8 @@ static const tpl_unit *compile_unit(const char *cc, gen_cc_family family, gen_is
 
     snprintf(so, sizeof so, "/tmp/reprise-templates-%d-%s-%d.so", (int)getpid(), cc, (int)isa);
     for (size_t i = 0; i < n; i++) argv[at++] = flags[i];
-    const char *rest[] = {"-Isrc",   "-shared", "-fPIC", "-Wall",
-                          "-Werror", "-x",      "c",     "test/unit/gen_templates.inc",
-                          "-o",      so};
+    const char *rest[] = {"-Isrc", "-shared", "-fPIC",          "-Wall", "-Werror",
+                          "-x",    "c",       "test/" TPL_FILE, "-o",    so};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) argv[at++] = rest[i];
     base_buf_init(&out, 1 << 20);
     if (base_spawn(argv, &out, &code, NULL) == RP_OK && code == 0)

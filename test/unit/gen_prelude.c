@@ -1,5 +1,6 @@
 /* The prelude of generated code: formats, mathematics, quantisation. Each against its definition or
  * double precision, and every instruction set and compiler against the built-in unit, bit for bit. */
+#define TPL_FILE "unit/gen_prelude.inc"
 #include "support/templates.h"
 
 #include <math.h>
