@@ -2,6 +2,7 @@
 #include "support/gpu.h"
 #include "support/heard.h"
 #include "support/jits.h"
+#include "support/thorough.h"
 #include "support/viewed_calls.h"
 
 #include <pthread.h>
@@ -49,6 +50,7 @@ static rp_status twice(void *user, rp_jit_call *call, const rp_value *args, rp_v
 
 static void drawn_views(void **state) {
     (void)state;
+    NOT_ELSEWHERE("they name the cpu");
     viewed_jits_check("cpu", 1200);
 }
 
@@ -60,6 +62,7 @@ static void drawn_views_of_a_gpu(void **state) {
 
 static void drawn_views_of_graphs(void **state) {
     (void)state;
+    NOT_ELSEWHERE("they name the cpu");
     viewed_graphs_check("cpu", 150);
 }
 
@@ -297,7 +300,8 @@ static void memory_runs_out(void **state) {
 }
 
 /* One call of a thread, over memory of its own. */
-enum { THREADS = 3, CALLS = 2000 };
+enum { THREADS = 3 };
+static int n_calls = 2000;
 typedef struct caller {
     rp_jit *f;
     int number, wrong;
@@ -309,7 +313,7 @@ static pthread_barrier_t all_are_there;
 static void *call_many(void *arg) {
     caller *c = arg;
     (void)pthread_barrier_wait(&all_are_there);
-    for (int n = 0; n < CALLS; n++) {
+    for (int n = 0; n < n_calls; n++) {
         rp_error err = {0};
         for (int i = 0; i < ROWS * COLS; i++) c->x[i] = (float)(c->number * 1000 + n + i);
         rp_view in = view(c->x, COLS, ROWS, 1, COLS), to = view(c->y, COLS, ROWS, ROWS, 1);
@@ -328,6 +332,7 @@ static void views_of_several_threads(void **state) {
     static const char *const settings[] = {"level=2 cudagraph_mode=FULL",
                                            "level=3 cudagraph_mode=PIECEWISE"};
     (void)state;
+    if (runs_elsewhere() && !THOROUGH()) n_calls /= 4; /* each is a launch */
     for (int m = 0; m < 2; m++) {
         static caller c[THREADS];
         pthread_t thread[THREADS];
