@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "compile/benchmark.h"
 #include "kir/kir.h"
 
 static char folder[64];
@@ -153,6 +154,40 @@ static void kernels_can_be_timed_alone(void **state) {
     assert_non_null(strstr(made, "R = 256"));
     assert_non_null(strstr(made, "Q = 304"));
     free(made);
+    ir_graph_free(g);
+}
+
+/* Of a launch that is one of two functions by its rows, the first takes just as many as it is for. */
+static void rows_up_to_the_last_are_timed(void **state) {
+    static const char text[] = "graph @g(%x: f32[4,64]) {\n  %0 = sum %x {axis=1, keep=true}\n"
+                               "  %1 = sum %x {axis=0}\n  ret %0, %1 }";
+    const lower_options o = {.isa = GEN_ISA_PORTABLE};
+    lower_piece low;
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    int64_t rows = 0;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &low, &err), &err);
+    assert_true(low.n_launches == 2 && low.launches[0].n_alts == 1);
+    assert_true(ir_dim_is_const(low.dims, low.launches[0].rows, &rows));
+    lower_launch *l = &low.launches[0];
+    const char *own = l->alts[0].symbol, *other = low.launches[1].alts[0].symbol;
+    l->alts[1] = l->alts[0];
+    l->alts[1].symbol = other;
+    l->n_alts = 2;
+    for (int64_t less = 0; less < 2; less++) {
+        char line[80];
+        base_buf b;
+        l->alts[0].max = rows - less;
+        base_buf_init(&b, 0);
+        CHECK_OK(compile_benchmark_print(g, &low, GEN_ISA_PORTABLE, GEN_CC_GCC, "k.c", &b, &err),
+                 &err);
+        (void)snprintf(line, sizeof line, "{\"%s\", ", own);
+        assert_int_equal(strstr(b.data, line) != NULL, !less);
+        base_buf_done(&b);
+    }
+    lower_done(&low);
     ir_graph_free(g);
 }
 
@@ -312,6 +347,7 @@ int main(void) {
         cmocka_unit_test(every_stage_reads_back),
         cmocka_unit_test(kernels_show_their_nodes),
         cmocka_unit_test(kernels_can_be_timed_alone),
+        cmocka_unit_test(rows_up_to_the_last_are_timed),
         cmocka_unit_test(kernels_are_told_apart),
         cmocka_unit_test(pieces_and_schedule_are_heard),
         cmocka_unit_test(what_a_piece_became_is_counted),

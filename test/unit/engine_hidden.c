@@ -178,12 +178,44 @@ static void bad_calls_are_refused(void **state) {
     rp_engine_close(e);
 }
 
+static void count(void *user, uint32_t position, const float *row, uint32_t width) {
+    (void)position, (void)row, (void)width;
+    ++*(uint32_t *)user;
+}
+
+/* What is made at the first call and fails on the way leaves nothing, and a later call makes it. */
+static void every_allocation_may_fail(void **state) {
+    uint32_t n = 0;
+    uint64_t nth = 0;
+    rp_status st = RP_NOMEM;
+    rp_engine *e = engine_must(model, (const char *[]){"level=0", "max_model_len=64", NULL});
+    rp_hidden_options o = RP_HIDDEN_OPTIONS_INIT;
+    (void)state;
+    o.prompt_ids = ids();
+    o.n_prompt_ids = 2;
+    o.on_token = count;
+    o.user = &n;
+    while (st != RP_OK) {
+        rp_error err = {0};
+        const size_t live = base_live();
+        (void)base_alloc_fail_nth(++nth);
+        st = rp_engine_hidden(e, &o, &err);
+        (void)base_alloc_fail_nth(0);
+        if (st != RP_OK && (st != RP_NOMEM || base_live() != live || n))
+            fail_msg("allocation %d: %s, %d tokens, %d left", (int)nth, err.text, (int)n,
+                     (int)(base_live() - live));
+    }
+    assert_int_equal(n, 2);
+    rp_engine_close(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_make_the_logits),
         cmocka_unit_test(a_gpu_leaves_them_to_the_host),
         cmocka_unit_test(requests_are_not_disturbed),
         cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ static const engine_matrices_id id = {.key = {.lo = 1, .hi = 2}, .cache_dir = "/
 /* How sets are made: the first `failures` of them fail, once `waiting` others have come. */
 typedef struct maker {
     atomic_int made, failures, begun, asked;
+    size_t early; /* bytes that one who waits is told of */
     uint8_t bytes[SIZE];
 } maker;
 
@@ -75,6 +76,7 @@ static void one_makes_it_for_all(void **state) {
 static bool never(void *user) {
     maker *k = user;
     (void)atomic_fetch_add(&k->asked, 1);
+    k->early = engine_matrices_there(&id);
     return false;
 }
 
@@ -87,6 +89,7 @@ static rp_status make_meanwhile(void *user, hal_device *d, void *room, engine_re
     if (pthread_create(&t, NULL, want, &c) != 0) return RP_INTERNAL;
     (void)pthread_join(t, NULL);
     assert_int_equal(c.st, RP_CANCELLED);
+    assert_int_equal(k->early, 0);
     assert_null(c.m);
     return make(user, d, room, out, err);
 }

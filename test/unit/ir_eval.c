@@ -138,6 +138,9 @@ static void plain_types_pack(void **state) {
             if (got[k] != cases[i].out[k])
                 fail_msg("%s: %g gives %a", rp_dtype_name(cases[i].t), cases[i].in[k], got[k]);
     }
+    double any[3];
+    ir_unpack(RP_DTYPE_BOOL, (const uint8_t[]){0, 2, 255}, 3, any); /* as others may write it */
+    assert_true(any[0] == 0 && any[1] == 1 && any[2] == 1);
 }
 
 /* 64 bits are kept as they are: a double does not hold them. */

@@ -78,6 +78,14 @@ static void what_a_piece_computes_is_its_own(void **state) {
         assert_int_equal(is_copied(text, true, i), copied[i]);
         assert_false(is_copied(text, false, i));
     }
+    /* Memory is also what a body has written. */
+    static const char written[] =
+        "graph @p(%x: f32[2]) -> f32[4] {\n  %s = state @s : f32[4]\n"
+        "  %r = call %x, %s {body=graph @b(%x: f32[2], %s: f32[4] mutates) {\n"
+        "    %u = update %s, %x {offsets=[1]}\n    %n = neg %x\n    ret %n }}\n"
+        "  %t = written %s, %r\n  %a = neg %t\n  %b = neg %a\n  ret %b\n}\n";
+    assert_true(is_copied(written, true, 0));
+    assert_false(is_copied(written, false, 0));
 }
 
 /* It may do what nobody sees. */
