@@ -280,11 +280,13 @@ static void names_are_checked(void **state) {
 
 /* --- rp_compile ----------------------------------------------------------------------------------------- */
 
-static rp_graph *doubled(bool param) {
+/* Of an input alone (leaf 0), with a param (1), with a state (2). */
+static rp_graph *doubled(int leaf) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("doubled");
     rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
-    if (param) a = rp_add(a, rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(4)));
+    if (leaf == 1) a = rp_add(a, rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(4)));
+    if (leaf == 2) a = rp_add(a, rp_state(g, "w", RP_DTYPE_F32, RP_SHAPE(4)));
     a = rp_mul_scalar(a, 2);
     CHECK_OK(rp_graph_finish(g, &a, 1, &err), &err);
     return g;
@@ -295,25 +297,25 @@ static void rp_compile_takes_backends(void **state) {
     rp_error err = {0};
     float w[4] = {1, 2, 3, 4}, out[4];
     (void)state;
-    for (int param = 0; param < 2; param++) {
+    for (int leaf = 0; leaf < 3; leaf++) {
         const rp_config_note *note;
         rp_compiled *c = NULL;
         rp_compiled_info info = RP_COMPILED_INFO_INIT;
-        rp_graph *g = doubled(param);
+        rp_graph *g = doubled(leaf);
         rp_compilation_config *cfg = rp_config_new();
         CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
         CHECK_OK(rp_config_set(cfg, "backend=reader", &err), &err);
         CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
         CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
-        assert_string_equal(info.backend, param ? "inductor" : "reader");
-        assert_int_equal(rp_config_notes(cfg, &note), param);
-        if (param) assert_string_equal(note[0].what, "backend=reader");
-        if (param) assert_non_null(strstr(info.reason, "params or states"));
-        if (!param) assert_null(info.reason);
-        if (param) CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+        assert_string_equal(info.backend, leaf ? "inductor" : "reader");
+        assert_int_equal(rp_config_notes(cfg, &note), leaf != 0);
+        if (leaf) assert_string_equal(note[0].what, "backend=reader");
+        if (leaf) assert_non_null(strstr(info.reason, "params or states"));
+        if (!leaf) assert_null(info.reason);
+        if (leaf) CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
         rp_buffer in = {RP_DTYPE_F32, 1, {4}, x}, o = {RP_DTYPE_F32, 1, {4}, out};
         CHECK_OK(rp_compiled_run(c, &in, 1, &o, 1, &err), &err);
-        for (int i = 0; i < 4; i++) assert_true(out[i] == (x[i] + (param ? w[i] : 0)) * 2);
+        for (int i = 0; i < 4; i++) assert_true(out[i] == (x[i] + (leaf ? w[i] : 0)) * 2);
         in.dim[0] = 5;
         assert_int_equal(rp_compiled_run(c, &in, 1, &o, 1, &err), RP_INVALID);
         assert_non_null(strstr(err.text, "size mismatch"));
@@ -341,7 +343,7 @@ static void its_calls_are_not_captured(void **state) {
     rp_function *f = NULL;
     rp_compiled *c = NULL;
     rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
-    rp_graph *g = doubled(false);
+    rp_graph *g = doubled(0);
     rp_compilation_config *cfg = rp_config_new();
     rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
     (void)state;
