@@ -7,6 +7,7 @@
 #include "backend/onnx.h"
 #include "backend/session.h"
 #include "base/alloc.h"
+#include "base/status.h"
 
 static float x[4096], w[4096], odd[4096]; /* odd: with NaNs, infinities, zeros of both signs */
 
@@ -398,8 +399,85 @@ static void every_allocation_may_fail(void **state) {
     rp_graph_free(g);
 }
 
+/* --- what is in front of a library ------------------------------------------------------------------------ */
+
+/* Counts what is loaded; a call keeps the last input. */
+static struct {
+    int loaded;
+    bool refuses;
+    uint32_t n_in;
+    rp_buffer last;
+    int64_t value;
+} fake;
+
+static rp_status fake_load(const backend_model *m, uint32_t threads, void **out, rp_error *err) {
+    if (fake.refuses) return rp_fail(err, RP_UNSUPPORTED, "not this one");
+    assert_true(m->n && threads == 3);
+    fake.loaded++;
+    *out = &fake;
+    return RP_OK;
+}
+
+static rp_status fake_run(void *loaded, const rp_buffer *in, uint32_t n_in, rp_buffer *out,
+                          uint32_t n_out, rp_error *err) {
+    (void)out, (void)err;
+    assert_ptr_equal(loaded, &fake);
+    assert_int_equal(n_out, 1);
+    fake.n_in = n_in;
+    fake.last = in[n_in - 1];
+    fake.value = *(const int64_t *)fake.last.data;
+    return RP_OK;
+}
+
+static void fake_unload(void *loaded) {
+    assert_ptr_equal(loaded, &fake);
+    fake.loaded--;
+}
+
+/* Sizes of a call come behind its inputs; what fails on the way, in the library or for lack of memory, leaves nothing. */
+static void a_library_is_given_sizes(void **state) {
+    backend_library by = {
+        .name = "fake", .load = fake_load, .run = fake_run, .unload = fake_unload};
+    const rp_backend_options options = {.threads = 3};
+    rp_error err = {0};
+    rp_callable c = {0};
+    rp_status st = RP_OK;
+    rp_graph *g = rp_graph_new("a");
+    rp_dim rows = rp_symbol(g, "T", 1, 64);
+    rp_tensor table = rp_input(g, "t", RP_DTYPE_F32, RP_SHAPE(rows, 4));
+    rp_tensor y = rp_gather(table, rp_input(g, "i", RP_DTYPE_I32, RP_SHAPE(3)));
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    const size_t live = base_live();
+    fake.refuses = true;
+    assert_int_equal(backend_session_compile(&by, g, &options, &c, &err), RP_UNSUPPORTED);
+    assert_int_equal(base_live(), live);
+    fake.refuses = false;
+    FOR_EACH_ALLOC_FAILURE (n) {
+        st = backend_session_compile(&by, g, &options, &c, NULL);
+        if (st == RP_OK) continue;
+        assert_int_equal(st, RP_NOMEM);
+        assert_int_equal(fake.loaded, 0);
+        assert_int_equal(base_live(), live);
+    }
+    CHECK_OK(st, &err);
+    int32_t at[3] = {0, 1, 2};
+    float got[12];
+    const rp_buffer in[] = {{RP_DTYPE_F32, 2, {5, 4}, x}, {RP_DTYPE_I32, 1, {3}, at}};
+    rp_buffer out = {RP_DTYPE_F32, 2, {3, 4}, got};
+    CHECK_OK(c.run(c.self, in, 2, &out, 1, &err), &err);
+    assert_int_equal(fake.n_in, 3);
+    assert_true(fake.last.dtype == RP_DTYPE_I64 && fake.last.rank == 1 && fake.last.dim[0] == 1);
+    assert_int_equal(fake.value, 4); /* the last row */
+    c.free(c.self);
+    assert_int_equal(fake.loaded, 0);
+    assert_int_equal(base_live(), live);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_library_is_given_sizes),
         cmocka_unit_test(a_model_is_a_protocol_buffer),
         cmocka_unit_test(sizes_are_inputs),
         cmocka_unit_test(clamps_follow_the_table),
