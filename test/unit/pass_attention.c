@@ -558,8 +558,73 @@ static void boxes_are_those_of_the_operand(void **state) {
     ir_graph_free(g);
 }
 
+/* A mask %m of rows %i, columns %j and numbers, each of which it has once: then what is known of a box is all that there is. */
+static const char *const masks[] = {
+    "%d = sub %j, %i\n  %m = gt %d, %k2",
+    "%d = sub %i, %j\n  %m = lt %d, %k2",
+    "%d = sub %j, %i\n  %m = ge %d, %k2",
+    "%d = sub %i, %j\n  %m = le %d, %k2",
+    "%d = sub %i, %j\n  %m = eq %d, %k2",
+    "%d = sub %j, %i\n  %m = ne %d, %k2",
+    "%d = add %j, %i\n  %m = gt %d, %k5",
+    "%d = add %j, %i\n  %m = le %k5, %d",
+    "%n = neg %i\n  %d = add %j, %n\n  %m = lt %k2, %d",
+    "%d = mul %i, %k2\n  %m = ge %j, %d",
+    "%d = mul %k_3, %i\n  %e = add %d, %j\n  %m = gt %k_3, %e",
+    "%d = min %i, %j\n  %m = ge %d, %k2",
+    "%d = max %i, %j\n  %m = lt %d, %k5",
+    "%d = max %i, %j\n  %m = gt %d, %k5",
+    "%d = floor_divide %j, %k2\n  %m = gt %d, %i",
+    "%d = floor_divide %j, %k2\n  %m = eq %d, %i",
+    "%c = cast %j {dtype=f32}\n  %d = cast %i {dtype=f32}\n  %m = gt %c, %d",
+    "%c = gt %j, %k2\n  %d = lt %i, %k2\n  %m = and %c, %d",
+    "%c = gt %j, %k5\n  %d = lt %i, %k2\n  %m = or %c, %d",
+    "%c = ge %j, %i\n  %m = not %c",
+};
+
+static void what_is_known_of_a_mask_is_what_is(void **state) {
+    enum { ROWS = 6, COLUMNS = 9 };
+    (void)state;
+    for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
+        char text[700];
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        ir_value x, y;
+        const int64_t dim[] = {ROWS, COLUMNS};
+        uint32_t n_hidden = 0;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%s: f32[6,9]) {\n  %%i = iota {axis=0, dtype=i32, shape=[6,9]}\n"
+                       "  %%j = iota {axis=1, dtype=i32, shape=[6,9]}\n  %%k2 = const 2 : i32[]\n"
+                       "  %%k5 = const 5 : i32[]\n  %%k_3 = const -3 : i32[]\n  %s\n"
+                       "  %%never = const -inf\n  %%w = where %%m, %%never, %%s\n  ret %%w }",
+                       masks[k]);
+        if (ir_parse(text, strlen(text), &g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
+        CHECK_OK(ir_random_value(RP_DTYPE_F32, dim, 2, 1, 3, &x, &err), &err);
+        CHECK_OK(ir_eval(g, &x, NULL, NULL, NULL, &y, &err), &err);
+        for (int at = 0; at < ROWS * ROWS * COLUMNS * COLUMNS; at++) {
+            const int64_t r0 = at % ROWS, r1 = at / ROWS % ROWS;
+            const int64_t c0 = at / ROWS / ROWS % COLUMNS, c1 = at / ROWS / ROWS / COLUMNS;
+            const pass_box box = {{r0, c0}, {r1, c1}};
+            bool hidden = true;
+            if (r0 > r1 || c0 > c1) continue;
+            for (int64_t r = r0; r <= r1; r++)
+                for (int64_t c = c0; c <= c1; c++)
+                    hidden = hidden && y.data[r * COLUMNS + c] == -INFINITY;
+            n_hidden += hidden;
+            if (pass_is_hidden(g, ir_output_at(g, 0), &box) != hidden)
+                fail_msg("%s: rows %d to %d, columns %d to %d are%s hidden", masks[k], (int)r0,
+                         (int)r1, (int)c0, (int)c1, hidden ? "" : " not");
+        }
+        assert_true(n_hidden);
+        ir_value_done(&x);
+        ir_value_done(&y);
+        ir_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_known_of_a_mask_is_what_is),
         cmocka_unit_test(each_form),
         cmocka_unit_test(other_products_are_not_found),
         cmocka_unit_test(compiled_bits_are_those_of_level_0),

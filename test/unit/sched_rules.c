@@ -127,11 +127,42 @@ static void reading_survives_lost_allocations(void **state) {
     }
 }
 
+/* A tuner halves or doubles the items that are worth a thread: of none, no; never to none, never beyond what there is. */
+static void items_of_a_thread_are_scaled(void **state) {
+    static const char text[] = "kernel @f() {\n  buf y: f32 = arg 0, written\n"
+                               "  %0 = const.i 8\n  %1 = const.f 0x0p+0 : f32\n"
+                               "  %2 = par %0 {\n    store y[%2], %1\n  }\n}\n"
+                               "schedule cpu {\n  launch grain 12\n  %2 grid\n}\n";
+    static const struct {
+        int64_t grain;
+        int8_t doublings;
+        int64_t want;
+    } cases[] = {{12, 0, 12},
+                 {12, 2, 48},
+                 {12, -2, 3},
+                 {12, -9, 1},
+                 {1, -1, 1},
+                 {1, 1, 2},
+                 {INT64_MAX / 4, 1, INT64_MAX / 4 * 2},
+                 {INT64_MAX / 4 + 1, 1, INT64_MAX / 4 + 1}};
+    rp_error err = {0};
+    sched *s = NULL;
+    (void)state;
+    CHECK_OK(sched_parse(text, sizeof text - 1, &s, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s->launch.grain = cases[i].grain;
+        sched_choose(s, &(sched_choice){.grain = cases[i].doublings});
+        assert_true(s->launch.grain == cases[i].want);
+    }
+    sched_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_a_model),
         cmocka_unit_test(kernels_of_random_graphs),
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
+        cmocka_unit_test(items_of_a_thread_are_scaled),
         cmocka_unit_test(reading_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("sched_rules", tests, NULL, NULL);
