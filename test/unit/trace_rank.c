@@ -105,6 +105,32 @@ static void fewer_axes_meet_six(void **state) {
     rp_graph_free(g);
 }
 
+/* Rows of three axes that an index of three axes puts are those of one axis; of four there is no room. */
+static void rows_of_six_axes_are_put(void **state) {
+    (void)state;
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("rank");
+    rp_tensor a = some(g, 1, RP_DTYPE_F32, RP_SHAPE(5, 2, 1, 2)),
+              flat = rp_iota(g, RP_DTYPE_I64, RP_SHAPE(4), 0);
+    rp_tensor i = rp_reshape(flat, RP_SHAPE(2, 1, 2)),
+              v = some(g, 2, RP_DTYPE_F32, RP_SHAPE(2, 1, 2, 2, 1, 2));
+    rp_tensor y[] = {rp_index_put(a, &i, 1, v, false),
+                     rp_index_put(a, &flat, 1, rp_reshape(v, RP_SHAPE(4, 2, 1, 2)), false)};
+    ir_value is[2] = {{0}};
+    CHECK_OK(rp_graph_finish(g, y, 2, &err), &err);
+    CHECK_OK(ir_eval(trace_graph_ir(g), NULL, NULL, NULL, NULL, is, &err), &err);
+    assert_memory_equal(is[0].data, is[1].data, 20 * sizeof(double));
+    for (int k = 0; k < 2; k++) ir_value_done(&is[k]);
+    rp_graph_free(g);
+    g = rp_graph_new("rank");
+    a = some(g, 1, RP_DTYPE_F32, RP_SHAPE(5, 2, 1, 2));
+    i = rp_reshape(rp_iota(g, RP_DTYPE_I64, RP_SHAPE(4), 0), RP_SHAPE(2, 1, 2, 1));
+    y[0] = rp_index_put(a, &i, 1, a, false);
+    assert_int_equal(rp_graph_finish(g, y, 1, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "index_put: 1 indices of 4 axes into f32[5,2,1,2]"));
+    rp_graph_free(g);
+}
+
 /* The line of the call, the call, and its operand. */
 static void a_seventh_axis_is_refused(void **state) {
     (void)state;
@@ -132,6 +158,7 @@ int main(void) {
         cmocka_unit_test(heads_of_six_axes_share),
         cmocka_unit_test(doubles_of_six_axes_are_multiplied),
         cmocka_unit_test(fewer_axes_meet_six),
+        cmocka_unit_test(rows_of_six_axes_are_put),
         cmocka_unit_test(a_seventh_axis_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
