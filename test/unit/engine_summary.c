@@ -107,6 +107,26 @@ static void graphs_that_are_dropped_take_nothing(void **state) {
     rp_engine_close(e);
 }
 
+/* What reads a summary finds every name, also of what there is none of. */
+static void every_name_is_there(void **state) {
+    static const char names[] =
+        "load_ms fetch_ms device_ms trace_ms compile_ms pack_ms weights_ms runner_ms "
+        "capture_ms ttft_ms wall_to_first_token_ms prefill_ms decode_ms host_us "
+        "wall_ms prefill_tok_s decode_tok_s peak_rss_bytes pieces traces compiles "
+        "cache_hits cache_misses kernels compile_sizes compile_ranges decode_kernels "
+        "steps launches shared_lists crowded_lists graph_breaks recompiles model "
+        "device isa config level cudagraph_mode vocab_size threads chat_template "
+        "memory weights_shared draws_within_steps passes skips ";
+    rp_engine *e = engine_must("synthetic:tiny", (const char *[]){SMALL, "level=0", NULL});
+    (void)state;
+    for (const char *p = names; *p; p += strcspn(p, " ") + 1) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(p, " "), p);
+        (void)engine_count(e, name);
+    }
+    rp_engine_close(e);
+}
+
 static int set_up(void **state) {
     (void)state;
     return setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1);
@@ -117,6 +137,7 @@ int main(void) {
         cmocka_unit_test(steps_and_launches_are_counted),
         cmocka_unit_test(copies_of_inputs_are_in_the_ledger),
         cmocka_unit_test(graphs_that_are_dropped_take_nothing),
+        cmocka_unit_test(every_name_is_there),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
