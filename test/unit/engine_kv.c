@@ -116,6 +116,8 @@ static void one_sequence_is_bounded_by_its_table_and_the_cache(void **state) {
     uint32_t s, n;
     assert_int_equal(engine_kv_max_tokens(kv), 80);
     assert_true(engine_kv_open(kv, &s));
+    (void)engine_kv_table(kv, s, &n);
+    assert_int_equal(n, 0);
     assert_true(engine_kv_reserve(kv, s, 80));
     assert_false(engine_kv_reserve(kv, s, 81));
     (void)engine_kv_table(kv, s, &n);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/resident.h"
 #include "engine/rope.h"
+#include "engine/weights.h"
 #include "model/llama.h"
 #include "support/engines.h"
 #include "support/gguf.h"
@@ -497,6 +498,42 @@ static int set_up(void **state) {
     return 0;
 }
 
+/* Weights are shared by plans whose packs lie alike, all of them. */
+static void packs_that_lie_alike_are_shared(void **state) {
+    enum { CASES = 9 };
+    plan_leaf names[] = {{.name = "a"}, {.name = "b"}};
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        plan_section s[2][2] = {{{.n_params = 1, .rows = 32}, {.n_params = 1, .rows = 32}},
+                                {{.n_params = 1, .rows = 32}, {.n_params = 1, .rows = 32}}};
+        plan_pack k[2][2];
+        plan p[2];
+        for (int j = 0; j < 2; j++) {
+            for (int n = 0; n < 2; n++)
+                k[j][n] = (plan_pack){.dtype = RP_DTYPE_Q4_1,
+                                      .k = 64,
+                                      .sections = &s[j][n],
+                                      .n_sections = 1,
+                                      .offset = n * 4096};
+            p[j] = (plan){.packs = k[j], .n_packs = 2, .params = names, .n_params = 2};
+        }
+        switch (i) {
+        case 1: k[1][1].dtype = RP_DTYPE_Q4_0; break;
+        case 2: k[1][1].k = 96; break;
+        case 3: k[1][1].swizzled = true; break;
+        case 4: k[1][1].offset = 8192; break;
+        case 5: s[1][1].rows = 64; break;
+        case 6: s[1][1].by_k = 1; break;
+        case 7: s[1][1].params[0] = 1; break;
+        case 8: p[1].n_packs = 1; break;
+        default: break;
+        }
+        for (int j = 0; j < 2; j++)
+            if (engine_weights_alike(&p[j], &p[1 - j], &err) != (i == 0)) fail_msg("case %d", i);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(one_flipped_byte_is_found_wherever_it_is),
@@ -507,6 +544,7 @@ int main(void) {
         T(garbage_from_damaged_weights_names_the_cache),
         T(each_step_looks_at_the_weights_again),
         T(the_key_holds_contents_layout_and_packing),
+        T(packs_that_lie_alike_are_shared),
         T(rope_rows_come_with_positions),
         T(rope_rows_come_again),
     };
