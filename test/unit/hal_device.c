@@ -127,6 +127,7 @@ static void memory_is_zeroed_aligned_and_counted(void **state) {
     assert_int_equal(hal_device_counters(d)->live_bytes, 0);
     assert_int_equal(hal_device_counters(d)->frees, 2);
     p = get_memory(d, 10);
+    for (int i = 0; i < 10; i++) assert_int_equal(p[i], 0);
     d->ops->release(d, p, 10);
     assert_int_equal(hal_device_counters(d)->peak_bytes, 5000);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "ir/graph.h"
+#include "ir/node.h"
 #include "support/random_graph.h"
 
 static char *print(const ir_graph *g) {
@@ -329,13 +330,32 @@ static void long_types_are_cut(void **state) {
     }
 }
 
+/* Of every byte: a word, a name of a node, a letter, a digit. */
+static void words_are_of_letters_and_digits(void **state) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    (void)state;
+    for (int i = 1; i < 256; i++) {
+        const char c = (char)i;
+        const bool letter = strchr(letters, c) != NULL, digit = strchr("0123456789", c) != NULL;
+        assert_int_equal(ir_alpha(c), letter);
+        assert_int_equal(ir_digit(c), digit);
+        assert_int_equal(ir_word_char(c), letter || digit || c == '_');
+        assert_int_equal(ir_name_char(c), letter || digit || strchr("_.-/", c) != NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_round_trip), cmocka_unit_test(constants_round_trip),
-        cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(errors_name_the_line),
-        cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(integers_have_an_end),
-        cmocka_unit_test(damaged_text_is_safe),     cmocka_unit_test(limits_hold),
-        cmocka_unit_test(limits_are_exact),         cmocka_unit_test(long_types_are_cut),
+        cmocka_unit_test(words_are_of_letters_and_digits),
+        cmocka_unit_test(random_graphs_round_trip),
+        cmocka_unit_test(constants_round_trip),
+        cmocka_unit_test(spelling_is_exact),
+        cmocka_unit_test(errors_name_the_line),
+        cmocka_unit_test(integers_have_an_end),
+        cmocka_unit_test(damaged_text_is_safe),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(long_types_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
