@@ -171,6 +171,58 @@ static void functions_of_one_name_give_what_is_theirs(void **state) {
     bench_close(&b);
 }
 
+/* A number says which of two is computed: results of one function need not be of one type, nor of one rank. */
+static rp_compiled *of_form(rp_device *d, rp_dtype t, uint32_t rank) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("form");
+    rp_tensor y = rp_cast(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, 4096))), t);
+    for (uint32_t r = 1; r < rank; r++) y = rp_unsqueeze(y, 0);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, NULL, &c, &err), &err);
+    rp_graph_free(g);
+    return c;
+}
+
+static rp_status as_asked(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_compiled *const *c = user;
+    rp_buffer y;
+    rp_status st =
+        rp_call_compiled(call, c[args->item[1].as.integer], &args->item[0].tensor, 1, &y, 1, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void results_of_each_form_have_their_memory(void **state) {
+    static const int64_t sizes[] = {9, 4000, 3};
+    enum { FORMS = 3 };
+    bench b;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_EXACT);
+    rp_compiled *c[FORMS] = {of_form(b.device, RP_DTYPE_F32, 1), of_form(b.device, RP_DTYPE_F64, 1),
+                             of_form(b.device, RP_DTYPE_F32, 3)};
+    rp_function *f = function_of(&b, "forms", as_asked, c);
+    for (int turn = 0; turn < 3; turn++)
+        for (int k = 0; k < 3 * FORMS; k++) {
+            const int64_t n = sizes[k / FORMS];
+            float x[4000];
+            for (int i = 0; i < 4000; i++) x[i] = (float)(i + 100 * k + turn);
+            rp_value item[] = {floats(x, n), rp_value_int(k % FORMS)};
+            rp_output *o = run_items(f, item, 2);
+            const rp_buffer *y = &result_of(o)->tensor;
+            assert_int_equal(y->dtype, k % FORMS == 1 ? RP_DTYPE_F64 : RP_DTYPE_F32);
+            assert_int_equal(y->rank, k % FORMS == 2 ? 3 : 1);
+            assert_int_equal(y->dim[y->rank - 1], n);
+            for (int i = 0; i < n; i++)
+                assert_true((k % FORMS == 1 ? ((const double *)y->data)[i]
+                                            : (double)((const float *)y->data)[i]) == (double)x[i]);
+            rp_output_free(o);
+        }
+    for (int k = 0; k < FORMS; k++) rp_compiled_free(c[k]);
+    bench_close(&b);
+}
+
 /* Reads memory that it has from elsewhere. */
 typedef struct reader {
     affine *m;
@@ -243,6 +295,7 @@ int main(void) {
         cmocka_unit_test(outputs_outlive_the_manager),
         cmocka_unit_test(results_keep_their_structure),
         cmocka_unit_test(functions_of_one_name_give_what_is_theirs),
+        cmocka_unit_test(results_of_each_form_have_their_memory),
         cmocka_unit_test(memory_of_another_output_is_in_no_graph),
         cmocka_unit_test(memory_of_outputs_is_not_of_rp_device_alloc),
     };
