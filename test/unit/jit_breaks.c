@@ -116,6 +116,63 @@ static void a_loop_of_the_host(void **state) {
     rp_jit_free(f);
 }
 
+/* A number of each type that tensors have, as a float and as an integer. */
+static const rp_dtype item_types[] = {
+    RP_DTYPE_F64, RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN, RP_DTYPE_F8E5M2,
+    RP_DTYPE_I64, RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8,   RP_DTYPE_U8,       RP_DTYPE_BOOL};
+enum { N_ITEM_TYPES = sizeof item_types / sizeof *item_types };
+
+typedef struct items {
+    double is[N_ITEM_TYPES];
+    int64_t whole[N_ITEM_TYPES];
+} items;
+
+static rp_status reads_items(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    items *out = user;
+    (void)err;
+    for (int i = 0; i < N_ITEM_TYPES; i++) {
+        rp_tensor y = rp_cast(a, item_types[i]);
+        out->is[i] = rp_item(y);
+        out->whole[i] = rp_item_int(y);
+    }
+    *result = rp_jit_value(call, rp_neg(a));
+    return RP_OK;
+}
+
+static void an_item_is_of_any_type(void **state) {
+    static const float given[] = {-3, 1, 112, -2.75f, 2.75f, 0x1p70f, -0x1p70f, NAN};
+    items got;
+    rp_jit_options o = jit_options(reads_items);
+    (void)state;
+    o.user = &got;
+    rp_jit *f = jit_by(o, "backend=eager");
+    for (size_t k = 0; k < sizeof given / sizeof *given; k++) {
+        float data = given[k];
+        const double d = (double)data;
+        rp_value v = f32_of(&data, 1, 1, 0), args = rp_value_tuple(&v, 1);
+        rp_output_free(jit_ok(f, &args));
+        for (int i = 0; i < N_ITEM_TYPES; i++) {
+            const bool is_float = rp_dtype_is_float(item_types[i]);
+            if (k < 3 && item_types[i] != RP_DTYPE_BOOL &&
+                (d > 0 || item_types[i] != RP_DTYPE_U8)) {
+                if (got.is[i] != d || got.whole[i] != (int64_t)d)
+                    fail_msg("%s: %g, %lld, not %g", rp_dtype_name(item_types[i]), got.is[i],
+                             (long long)got.whole[i], d);
+            } else if (k == 3 || k == 4) { /* towards zero */
+                if (item_types[i] == RP_DTYPE_BOOL)
+                    assert_true(got.is[i] == 1 && got.whole[i] == 1);
+                if (is_float) assert_true(got.whole[i] == (int64_t)got.is[i]);
+            } else if (k > 4 && i < 2) { /* what no integer holds */
+                assert_true(got.whole[i] == (k == 5 ? INT64_MAX : k == 6 ? INT64_MIN : 0));
+                assert_true(got.is[i] == d || (k == 7 && isnan(got.is[i])));
+            }
+        }
+    }
+    rp_jit_free(f);
+}
+
 /* A number that differs each time: past the limit nothing is kept, and results stay right. */
 static rp_status scaled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                         rp_error *err) {
@@ -186,7 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_on_data),          cmocka_unit_test(a_print),
         cmocka_unit_test(a_loop_of_the_host),        cmocka_unit_test(ways_have_a_limit),
-        cmocka_unit_test(a_recording_is_begun_anew),
+        cmocka_unit_test(a_recording_is_begun_anew), cmocka_unit_test(an_item_is_of_any_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
