@@ -131,6 +131,20 @@ static void rows_of_six_axes_are_put(void **state) {
     rp_graph_free(g);
 }
 
+/* Not even of one axis more than there are. */
+static void more_indices_than_axes_are_refused(void **state) {
+    (void)state;
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("rank");
+    rp_tensor a = some(g, 1, RP_DTYPE_F32, RP_SHAPE(5)),
+              row = rp_iota(g, RP_DTYPE_I64, RP_SHAPE(2), 0);
+    rp_tensor at[] = {row, row},
+              y = rp_index_put(a, at, 2, some(g, 2, RP_DTYPE_F32, RP_SHAPE(2)), false);
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "index_put: 2 indices of 1 axes into f32[5]"));
+    rp_graph_free(g);
+}
+
 /* The line of the call, the call, and its operand. */
 static void a_seventh_axis_is_refused(void **state) {
     (void)state;
@@ -159,6 +173,7 @@ int main(void) {
         cmocka_unit_test(doubles_of_six_axes_are_multiplied),
         cmocka_unit_test(fewer_axes_meet_six),
         cmocka_unit_test(rows_of_six_axes_are_put),
+        cmocka_unit_test(more_indices_than_axes_are_refused),
         cmocka_unit_test(a_seventh_axis_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
