@@ -113,7 +113,8 @@ static void the_model_keeps_its_declaration(void **state) {
                                        {"seqs", 0},
                                        {"block_tables", 0}},
                             wrong[] = {{"block_tables", 2}};
-    static const char *const keys[] = {"k"}, *const more[] = {"k", "v", "w"};
+    static const char *const keys[] = {"k"}, *const more[] = {"k", "v", "w"},
+                             *const input[] = {"slots", "k", "v"};
     static const model_graph_options o[] = {{RP_NUMERICS_DEFAULT, 8, 8, 0, 0},
                                             {RP_NUMERICS_DEFAULT, 8, 8, 4, 4},
                                             {RP_NUMERICS_DEFAULT, 8, 8, 2, 7}};
@@ -133,6 +134,10 @@ static void the_model_keeps_its_declaration(void **state) {
         s.n_mutates = 3;
         s.mutates = more;
         assert_int_equal(trace_support_check(&s, g, &(rp_error){0}), RP_INVALID);
+        s.mutates = input; /* as many as there are, of either kind */
+        err = (rp_error){0};
+        CHECK_OK(trace_support_check(&s, g, &err), &err);
+        s.mutates = model_llama_support.mutates;
         s.n_mutates = 2;
         s.dynamic_arg_dims = fewer;
         s.n_dynamic_arg_dims = 5;
