@@ -32,14 +32,6 @@ static void mark_cut(char *text, size_t size) {
     memcpy(text + end, "...", 4);
 }
 
-void base_error_clear(rp_error *err) {
-    if (!err) return;
-    err->code = RP_OK;
-    err->line = 0;
-    err->file = NULL;
-    err->text[0] = 0;
-}
-
 rp_status base_fail(rp_error *err, rp_status code, const char *file, int line, const char *fmt,
                     ...) {
     if (!err || err->code != RP_OK) return code;
