@@ -127,11 +127,12 @@ static void told_around(void *user, const char *file, uint32_t line) {
 }
 
 static void begin_asking(asking *k, rp_graph *body, rp_graph *around) {
+    const trace_oracle *o = around->oracle;
     *k = (asking){.body = body,
                   .around = around,
-                  .dims = {ir_graph_dims(body->ir), ir_graph_dims(around->ir)},
-                  .oracle = {k, ask_around, told_around}};
-    if (around->oracle) body->oracle = &k->oracle;
+                  .dims = {ir_graph_dims(body->ir), ir_graph_dims(around->ir)}};
+    if (o) k->oracle = (trace_oracle){k, ask_around, told_around, o->n, o->n_told};
+    if (o) body->oracle = &k->oracle;
     ir_dims_set_assume(ir_graph_dims(body->ir), ir_dims_assume_around, &k->dims);
 }
 

@@ -83,17 +83,8 @@ rp_graph *trace_current(void) {
     return current;
 }
 
-static bool is_live(rp_tensor x) {
-    const rp_graph *g = x.graph;
-    return g && g->ir && (!x.id || x.id == g->id);
-}
-
-bool trace_is_live(rp_tensor x) {
-    return is_live(x);
-}
-
 const char *trace_kept(rp_tensor x) {
-    return x.graph && x.ref != IR_NONE && !is_live(x) ? ": " KEPT : "";
+    return x.graph && x.ref != IR_NONE && !trace_is_live(x) ? ": " KEPT : "";
 }
 
 /* Not the graph that lies at its place now, which may be another thread's. */
@@ -103,7 +94,7 @@ void trace_fail_kept(const char *op) {
 }
 
 bool trace_check_live(const char *op, rp_tensor x) {
-    if (x.ref == IR_NONE || !x.graph || is_live(x)) return true;
+    if (x.ref == IR_NONE || !x.graph || trace_is_live(x)) return true;
     trace_fail_kept(op);
     return false;
 }

@@ -29,18 +29,18 @@ static bool same_attrs(const trace_asking *is, const ir_attr *attrs, uint32_t n)
     return true;
 }
 
-ir_ref trace_path_follow(rp_graph *g, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *attrs,
-                         uint32_t n_attrs) {
+rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                            const ir_attr *attrs, uint32_t n_attrs) {
+    const rp_tensor none = {NULL, IR_NONE, 0};
     trace_path *p = &g->asked->path;
-    if (p->next >= p->n) return IR_NONE;
-    const trace_asking *is = &p->v[p->next];
-    if (is->node == IR_NONE || !same_attrs(is, attrs, n_attrs)) return IR_NONE;
-    const ir_node *x = ir_node_at(g->ir, is->node);
-    if (x->op != op || x->n_in != n) return IR_NONE;
+    if (p->next >= p->n || g->err.code != RP_OK || g->finished) return none;
+    const trace_asking *was = &p->v[p->next];
+    const ir_node *x = was->is;
+    if (!x || x->op != op || x->n_in != n || !same_attrs(was, attrs, n_attrs)) return none;
     for (uint32_t i = 0; i < n; i++)
-        if (x->in[i] != in[i]) return IR_NONE;
+        if (x->in[i] != in[i].ref || in[i].graph != g) return none;
     p->next++;
-    return is->node;
+    return trace_made(g, was->node);
 }
 
 static bool reserve(trace_path *p) {
@@ -65,5 +65,6 @@ void trace_path_note(rp_graph *g, ir_ref node, const ir_attr *attrs, uint32_t n_
         is->bits[i] = bits_of(&attrs[i]);
     }
     is->n_attrs = n_attrs;
-    is->node = known ? node : IR_NONE;
+    is->node = node;
+    is->is = known ? ir_node_at(g->ir, node) : NULL;
 }

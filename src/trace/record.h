@@ -19,10 +19,10 @@ bool trace_ready(rp_graph *g);
 ir_dim trace_dim(rp_graph *g, rp_dim d);
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs);
-/* The node that ir_add gives for this, where the last run of a graph that is recorded by several (g->asked) asked for the same at the same
- * place; IR_NONE: ir_add is to be asked, and the answer noted. */
-ir_ref trace_path_follow(rp_graph *g, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *attrs,
-                         uint32_t n_attrs);
+/* What the call is to give, where the last run of a graph that is recorded by several (g->asked) asked for the same of operands that are live at
+ * the same place. graph NULL: ir_add is to be asked, and the answer noted. */
+rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                            const ir_attr *attrs, uint32_t n_attrs);
 void trace_path_note(rp_graph *g, ir_ref node, const ir_attr *attrs, uint32_t n_attrs);
 /* A shape in sizes of the graph. False, and the graph fails, where it is none. */
 bool trace_shape(rp_graph *g, rp_shape s, ir_shape *out);

@@ -21,23 +21,28 @@ static bool reserve(rp_graph *g) {
     return true;
 }
 
-bool trace_ask(rp_graph *g, ir_ref ref) {
-    trace_asked *a = g->asked;
-    if (ref >= a->cap) {
-        uint32_t cap = ref < 32 ? 64 : ref * 2;
-        uint64_t *p = base_realloc_array(a->at, cap, sizeof *p);
-        if (!p) return false;
-        memset(p + a->cap, 0, (cap - a->cap) * sizeof *p);
-        a->at = p;
-        a->cap = cap;
-    }
+static RP_COLD bool widen(trace_asked *a, ir_ref ref) {
+    uint32_t cap = ref < 32 ? 64 : ref * 2;
+    uint64_t *p = base_realloc_array(a->at, cap, sizeof *p);
+    if (!p) return false;
+    memset(p + a->cap, 0, (cap - a->cap) * sizeof *p);
+    a->at = p;
+    a->cap = cap;
+    return true;
+}
+
+static inline bool ask(trace_asked *a, ir_ref ref) {
+    if (ref >= a->cap && !widen(a, ref)) return false;
     if (a->at[ref] < a->first) a->at[ref] = a->now;
     return true;
 }
 
-rp_tensor trace_made(rp_graph *g, ir_ref ref) {
-    bool noted = !g->asked || trace_ask(g, ref);
-    if (noted && g->asked && ref < g->asked->known) return (rp_tensor){g, ref, g->id};
+bool trace_ask(rp_graph *g, ir_ref ref) {
+    return ask(g->asked, ref);
+}
+
+/* It is to get a site. */
+static RP_APART rp_tensor made_fresh(rp_graph *g, ir_ref ref, bool noted) {
     if (g->n_fresh == MOST_FRESH) g->n_fresh = 0;
     if (!noted || !reserve(g)) {
         (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
@@ -47,12 +52,18 @@ rp_tensor trace_made(rp_graph *g, ir_ref ref) {
     return (rp_tensor){g, ref, g->id};
 }
 
+rp_tensor trace_made(rp_graph *g, ir_ref ref) {
+    bool noted = !g->asked || ask(g->asked, ref);
+    if (noted && g->asked && ref < g->asked->known) return (rp_tensor){g, ref, g->id};
+    return made_fresh(g, ref, noted);
+}
+
 rp_tensor trace_fetched(rp_tensor x) {
     bool input = x.ref != IR_NONE && ir_node_at(x.graph->ir, x.ref)->op == IR_input;
     return input ? trace_made(x.graph, x.ref) : x;
 }
 
-static void told(rp_graph *g, const ir_site *s) {
+static RP_APART void told(rp_graph *g, const ir_site *s) {
     if (g && !g->ir) g = trace_current(); /* what is kept is told there */
     if (!g || g->finished) return;
     if (g->err.code != RP_OK && !g->blamed) {
@@ -66,8 +77,15 @@ static void told(rp_graph *g, const ir_site *s) {
     if (!ok) (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
 }
 
+/* Nothing is new: it goes as the run before. */
+static inline bool all_is_told(const rp_graph *g) {
+    const trace_oracle *o = g->oracle;
+    return g->ir && g->n_fresh == 0 && g->err.code == RP_OK && (!o || *o->n == *o->n_told);
+}
+
 rp_tensor rp_at(rp_tensor made, const char *call, const char *file, int line) {
-    told(made.graph, &(ir_site){.file = file, .call = call, .line = (uint32_t)line});
+    if (made.graph && !all_is_told(made.graph))
+        told(made.graph, &(ir_site){.file = file, .call = call, .line = (uint32_t)line});
     return made;
 }
 

@@ -39,24 +39,20 @@ static bool stays_outside(rp_graph *g, ir_ref r) {
     return false;
 }
 
-/* By the builder, or as the run before. */
-static ir_ref find_or_add(rp_graph *g, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *attrs,
-                          uint32_t n_attrs) {
-    ir_ref out = g->asked ? trace_path_follow(g, op, in, n, attrs, n_attrs) : IR_NONE;
-    if (out != IR_NONE) return out;
+static ir_ref add(rp_graph *g, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *attrs,
+                  uint32_t n_attrs) {
+    ir_ref out = IR_NONE;
     if (ir_add(g->ir, op, in, n, attrs, n_attrs, &out, &g->err) != RP_OK || !stays_outside(g, out))
         return IR_NONE;
     if (g->asked) trace_path_note(g, out, attrs, n_attrs);
     return out;
 }
 
-rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
-                   uint32_t n_attrs) {
+/* By the builder. */
+static RP_APART rp_tensor build(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                                const ir_attr *attrs, uint32_t n_attrs) {
     ir_ref few[MAX_OPERANDS], *refs = few;
     rp_tensor out = trace_bad(g);
-    for (uint32_t i = 0; i < n; i++)
-        if (!trace_is_live(in[i]) && !trace_check_live(ir_op_table(op)->name, in[i]))
-            return trace_bad(trace_current());
     if (!trace_ready(g)) return trace_bad(g);
     if (n > MAX_OPERANDS) refs = base_alloc_array(n, sizeof *refs);
     if (!refs) {
@@ -71,10 +67,22 @@ rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const
         }
         refs[i] = in[i].ref;
     }
-    out.ref = find_or_add(g, op, refs, n, attrs, n_attrs);
+    out.ref = add(g, op, refs, n, attrs, n_attrs);
 done:
     if (refs != few) base_free(refs);
     return out.ref == IR_NONE ? out : trace_made(g, out.ref);
+}
+
+rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
+                   uint32_t n_attrs) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!trace_is_live(in[i]) && !trace_check_live(ir_op_table(op)->name, in[i]))
+            return trace_bad(trace_current());
+    if (g && g->asked) {
+        rp_tensor known = trace_path_follow(g, op, in, n, attrs, n_attrs);
+        if (known.graph) return known;
+    }
+    return build(g, op, in, n, attrs, n_attrs);
 }
 
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {

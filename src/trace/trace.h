@@ -14,12 +14,14 @@ typedef struct trace_oracle {
     rp_answer (*ask)(void *user, ir_dim a, rp_relation r, ir_dim b, const char *file, int line);
     /* What was assumed (ir_dims_set_assume) since the last call of this was for a call there. */
     void (*told)(void *user, const char *file, uint32_t line);
+    const uint32_t *n, *n_told; /* assumptions, and those of which that was said */
 } trace_oracle;
 
 /* A node that a run asked for, and the attributes as it gave them. */
 enum { TRACE_PATH_ATTRS = 3 };
 typedef struct trace_asking {
-    ir_ref node; /* IR_NONE: one that is never merged, or of other attributes than single numbers */
+    ir_ref node;
+    const ir_node *is; /* NULL: never merged, or of other attributes than single numbers */
     uint32_t n_attrs;
     ir_attr_key key[TRACE_PATH_ATTRS];
     uint64_t bits[TRACE_PATH_ATTRS];
@@ -66,7 +68,10 @@ void trace_graph_renew(rp_graph *g);
 /* The graph that this thread traces a function into, NULL: none; gives the one before. It fails where something kept is used. */
 rp_graph *trace_enter(rp_graph *g);
 /* Whether x is of a graph that is there, and of the run that records it now. */
-bool trace_is_live(rp_tensor x);
+static inline bool trace_is_live(rp_tensor x) {
+    const rp_graph *g = x.graph;
+    return g && g->ir && (!x.id || x.id == g->id);
+}
 /* The trace of this thread fails as `op` where x is of a graph that was freed, or of an earlier run; false then. */
 bool trace_check_live(const char *op, rp_tensor x);
 /* For the end of an error about x, which is not of the graph: what to do where it was kept; "" where it was not. */

@@ -121,33 +121,50 @@ static void equal_runs_take_over_every_node(void **state) {
     rp_jit_free(f);
 }
 
+/* The node that the path has for this; IR_NONE: none. */
+static ir_ref followed(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
+                       uint32_t n_attrs) {
+    rp_tensor x = trace_path_follow(g, op, in, n, attrs, n_attrs);
+    assert_true(!x.graph || (x.graph == g && x.id == g->id));
+    return x.graph ? x.ref : IR_NONE;
+}
+
 /* Each thing that tells one node from another, alone. */
 static void a_node_is_told_by_all_that_makes_it(void **state) {
-    rp_graph *g = rp_graph_new("told");
+    rp_graph *g = rp_graph_new("told"), *h = rp_graph_new("other");
     trace_asked asked = {.first = 1, .now = 1};
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3));
     rp_tensor y = rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(2, 3));
-    ir_ref in[] = {x.ref, y.ref}, sum = rp_sum(x, 1, true).ref, out = y.ref;
+    rp_tensor in[] = {x, y}, strange = rp_input(h, "x", RP_DTYPE_F32, RP_SHAPE(2, 3));
+    ir_ref sum = rp_sum(x, 1, true).ref;
     ir_attr is[] = {{.key = IR_ATTR_AXIS, .u.i = 1}, {.key = IR_ATTR_KEEP, .u.i = 1}};
     ir_attr swapped[] = {is[1], is[0]}, other[] = {is[0], is[1]};
     (void)state;
     g->asked = &asked;
     trace_path_note(g, sum, is, 2);
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 2), IR_NONE); /* nothing is next */
+    assert_int_equal(followed(g, IR_sum, in, 1, is, 2), IR_NONE); /* nothing is next */
     asked.path.next = 0;
     other[0].u.i = 0;
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, swapped, 2), IR_NONE);
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, other, 2), IR_NONE);
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 1), IR_NONE);
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 2, is, 2), IR_NONE);
-    assert_int_equal(trace_path_follow(g, IR_sum, &out, 1, is, 2), IR_NONE);
-    assert_int_equal(trace_path_follow(g, IR_amax, in, 1, is, 2), IR_NONE);
+    assert_int_equal(strange.ref, x.ref);
+    assert_int_equal(followed(g, IR_sum, &strange, 1, is, 2), IR_NONE);
+    assert_int_equal(followed(g, IR_sum, in, 1, swapped, 2), IR_NONE);
+    assert_int_equal(followed(g, IR_sum, in, 1, other, 2), IR_NONE);
+    assert_int_equal(followed(g, IR_sum, in, 1, is, 1), IR_NONE);
+    assert_int_equal(followed(g, IR_sum, in, 2, is, 2), IR_NONE);
+    assert_int_equal(followed(g, IR_sum, &y, 1, is, 2), IR_NONE);
+    assert_int_equal(followed(g, IR_amax, in, 1, is, 2), IR_NONE);
+    g->err.code = RP_INVALID;
+    assert_int_equal(followed(g, IR_sum, in, 1, is, 2), IR_NONE);
+    g->err.code = RP_OK;
     assert_int_equal(asked.path.next, 0);
-    assert_int_equal(trace_path_follow(g, IR_sum, in, 1, is, 2), sum);
+    assert_int_equal(followed(g, IR_sum, in, 1, is, 2), sum);
     assert_int_equal(asked.path.next, 1);
+    assert_int_equal(asked.at[sum], 1);
     base_free(asked.path.v);
+    base_free(asked.at);
     g->asked = NULL;
     rp_graph_free(g);
+    rp_graph_free(h);
 }
 
 /* --- memory of values ------------------------------------------------------------------------- */
