@@ -52,7 +52,11 @@ void api_compiled_unref(rp_compiled *c);
 /* Where what is empty, or a token, is said to be: nothing is read or written there. */
 void *api_address(void *data);
 /* Packs params after a bind, and brings them to the device. Thread-safe. */
-rp_status api_weights_ready(rp_compiled *c, rp_error *err) RP_MUST_USE;
+rp_status api_weights_make_ready(rp_compiled *c, rp_error *err) RP_MUST_USE;
+RP_MUST_USE static inline rp_status api_weights_ready(rp_compiled *c, rp_error *err) {
+    bool ready = atomic_load_explicit(&c->packed_ready, memory_order_acquire);
+    return ready ? RP_OK : api_weights_make_ready(c, err);
+}
 /* Gives back packed weights, copies and the list of params. */
 void api_weights_done(rp_compiled *c);
 /* Checks inputs and outputs against the plan, whose symbols get values. */

@@ -97,7 +97,7 @@ static api_frame *find_free(api_frames *f) {
     return spare;
 }
 
-static rp_status take_by_lock(api_frames *f, api_frame **out, rp_error *err) {
+static RP_APART rp_status take_by_lock(api_frames *f, api_frame **out, rp_error *err) {
     rp_status st = RP_OK;
     (void)pthread_mutex_lock(&f->lock);
     atomic_fetch_add(&f->waiting, 1); /* before it looks: who gives one looks at this behind that */
@@ -121,14 +121,20 @@ rp_status api_frames_take(api_frames *f, api_frame **out, rp_error *err) {
     return RP_OK;
 }
 
-void api_frames_give(api_frames *f, api_frame *frame) {
-    api_frame *none = NULL;
-    bool spare = atomic_compare_exchange_strong(&f->spare, &none, frame);
-    if (spare && atomic_load(&f->waiting) == 0) return;
+/* frame NULL: it is the spare one now, for which others wait. */
+static RP_APART void give_by_lock(api_frames *f, api_frame *frame) {
     (void)pthread_mutex_lock(&f->lock);
-    if (!spare) frame->taken = false;
+    if (frame) frame->taken = false;
     (void)pthread_cond_signal(&f->given);
     (void)pthread_mutex_unlock(&f->lock);
+}
+
+void api_frames_give(api_frames *f, api_frame *frame) {
+    api_frame *none = NULL;
+    if (!atomic_compare_exchange_strong(&f->spare, &none, frame))
+        give_by_lock(f, frame);
+    else if (atomic_load(&f->waiting) != 0)
+        give_by_lock(f, NULL);
 }
 
 void api_frames_set(api_frames *f, plan_seg seg, uint32_t idx, void *p) {

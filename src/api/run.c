@@ -90,12 +90,14 @@ rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, cons
 typedef enum binding { ALL, ADDRESSES, NOTHING } binding;
 
 /* Buffers like those of the last call, which were found to be the graph's: launches are bound for their sizes. */
-static bool are_alike(const rp_buffer *was, const rp_buffer *b, uint32_t n, binding *what) {
-    for (uint32_t i = 0; i < n; i++) {
-        if (b[i].dtype != was[i].dtype || b[i].rank != was[i].rank || !b[i].data) return false;
-        for (uint32_t d = 0; d < b[i].rank; d++)
-            if (b[i].dim[d] != was[i].dim[d]) return false;
-        if (b[i].data != was[i].data) *what = ADDRESSES;
+static inline bool are_alike(const rp_buffer *was, const rp_buffer *b, uint32_t n, binding *what) {
+    for (const rp_buffer *end = b + n; b < end; b++, was++) {
+        const uint32_t rank = was->rank;
+        int64_t other = 0;
+        if (b->dtype != was->dtype || b->rank != rank || !b->data) return false;
+        for (uint32_t d = rank; d-- > 0;) other |= b->dim[d] ^ was->dim[d];
+        if (other) return false;
+        if (b->data != was->data) *what = ADDRESSES;
     }
     return true;
 }
@@ -164,23 +166,33 @@ rp_status api_run_frame(rp_compiled *c, api_frame *f, hal_device *queue, const r
     RP_TRY(set_buffers(c, f, what, inputs, outputs, err));
     hal_trace *trace = queue->trace ? api_trace_run(c, queue, f->exec, f->symbols, told) : NULL;
     rp_status st = launch(c, f, queue, what, inputs, outputs, err);
-    (void)hal_trace_to(queue, trace);
+    if (trace) (void)hal_trace_to(queue, trace);
     return st == RP_OK ? queue->ops->synchronize(queue, err) : wait_failed(queue, st);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
-                           const void *outputs, uint32_t n_outputs, rp_error *err) {
+static RP_COLD rp_status refuse_counts(const rp_compiled *c, uint32_t n_inputs, uint32_t n_outputs,
+                                       rp_error *err) {
     if (!c) return rp_fail(err, RP_INVALID, "compiled graph is NULL");
     const plan *p = c->p;
     if (n_inputs != p->n_inputs || n_outputs != p->n_outputs)
         return rp_fail(err, RP_INVALID,
                        "graph @%s has %u inputs and %u outputs; %u and %u were given", p->name,
                        p->n_inputs, p->n_outputs, n_inputs, n_outputs);
-    if ((n_inputs && !inputs) || (n_outputs && !outputs))
-        return rp_fail(err, RP_INVALID, "inputs or outputs are NULL");
-    return RP_OK;
+    return rp_fail(err, RP_INVALID, "inputs or outputs are NULL");
+}
+
+static inline rp_status check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
+                                     const void *outputs, uint32_t n_outputs, rp_error *err) {
+    bool ok = c && n_inputs == c->p->n_inputs && n_outputs == c->p->n_outputs &&
+              (inputs || !n_inputs) && (outputs || !n_outputs);
+    return ok ? RP_OK : refuse_counts(c, n_inputs, n_outputs, err);
+}
+
+rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_inputs,
+                           const void *outputs, uint32_t n_outputs, rp_error *err) {
+    return check_counts(c, inputs, n_inputs, outputs, n_outputs, err);
 }
 
 rp_status api_check_stream(const rp_compiled *c, const rp_stream *s, const char *call,
@@ -217,8 +229,8 @@ rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uin
 }
 
 /* stream NULL: on the queue of a frame. */
-static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *inputs,
-                           rp_buffer *outputs, rp_error *err) {
+static inline rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *inputs,
+                                  rp_buffer *outputs, rp_error *err) {
     api_frame *f = NULL;
     RP_TRY(api_frames_take(c->frames, &f, err));
     hal_device *queue = stream ? device_stream_queue(stream) : f->device;
@@ -230,8 +242,8 @@ static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *i
 rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                           rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
     base_error_clear(err);
-    RP_TRY(api_check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
-    RP_TRY(api_check_stream(c, NULL, "rp_compiled_run", err));
+    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    if (device_captures()) RP_TRY(api_check_stream(c, NULL, "rp_compiled_run", err));
     device_run_begin();
     rp_status st = c->foreign ? api_foreign_run(c, inputs, outputs, err)
                               : api_weights_ready(c, err);

@@ -208,9 +208,8 @@ static rp_status make_ready(rp_compiled *c, rp_error *err) {
 }
 
 /* Others that come meanwhile wait for it. */
-rp_status api_weights_ready(rp_compiled *c, rp_error *err) {
+rp_status api_weights_make_ready(rp_compiled *c, rp_error *err) {
     rp_status st = RP_OK;
-    if (atomic_load_explicit(&c->packed_ready, memory_order_acquire)) return RP_OK;
     (void)pthread_mutex_lock(&c->lock);
     if (!c->packed_ready) st = make_ready(c, err);
     atomic_store_explicit(&c->packed_ready, st == RP_OK, memory_order_release);

@@ -111,6 +111,10 @@ hal_device *device_capturing(hal_device *queue) {
     return before;
 }
 
+bool device_captures(void) {
+    return capturing != NULL;
+}
+
 static rp_status refuse_captured(const char *call, const char *hint, rp_error *err) {
     rp_error why = {0};
     rp_status st = rp_fail(&why, RP_INVALID,
