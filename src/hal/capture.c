@@ -81,10 +81,6 @@ static void capture_free(hal_capture *c) {
     base_free(c);
 }
 
-bool hal_capturing(const hal_device *d) {
-    return d->capture != NULL;
-}
-
 hal_ranges *hal_capture_allowed(const hal_device *d) {
     return d->capture ? d->capture->allowed : NULL;
 }

@@ -306,7 +306,9 @@ rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error 
 rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;
 rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                           rp_error *err) RP_MUST_USE;
-bool hal_capturing(const hal_device *d);
+static inline bool hal_capturing(const hal_device *d) {
+    return d->capture != NULL;
+}
 rp_status hal_capture_branch(hal_device *d, hal_branch kind, const void *pred,
                              rp_error *err) RP_MUST_USE;
 rp_status hal_capture_join(hal_device *d, rp_error *err) RP_MUST_USE;

@@ -51,24 +51,27 @@ static void run_share(const list_run *r, const hal_launch *l, uint32_t t) {
     if (begin < end) l->fn.host(l->arg, l->dim, begin, end, r->d->scratch[t]);
 }
 
-static rp_status run_solo(const list_run *r, const hal_launch *l) {
-    if (l->kind == HAL_HOST_CALL) return l->call(l->user, l->arg, l->dim, r->err);
-    if (l->items > 0) l->fn.host(l->arg, l->dim, 0, l->items, r->d->scratch[0]);
+static inline rp_status run_solo(const cpu_device *d, const hal_launch *l, rp_error *err) {
+    if (l->kind == HAL_HOST_CALL) return l->call(l->user, l->arg, l->dim, err);
+    if (l->items > 0) l->fn.host(l->arg, l->dim, 0, l->items, d->scratch[0]);
     return RP_OK;
 }
 
-/* Without shared launches, or without others, no thread is woken. */
-static rp_status walk_alone(const list_run *r, const hal_launch *list, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        const hal_launch *l = &list[i];
-        hal_list inner = {0};
-        if (l->kind != HAL_LISTS) RP_TRY(run_solo(r, l));
-        for (uint64_t turn = 0; l->kind == HAL_LISTS; turn++) {
-            RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, turn, &inner, r->err));
-            if (!inner.v) break;
-            RP_TRY(walk_alone(r, inner.v, inner.n));
-        }
+static rp_status walk_alone(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err);
+
+static RP_APART rp_status walk_lists_alone(cpu_device *d, const hal_launch *l, rp_error *err) {
+    hal_list inner = {0};
+    for (uint64_t turn = 0;; turn++) {
+        RP_TRY(l->next(l->user, &d->base, l->arg, l->dim, turn, &inner, err));
+        if (!inner.v) return RP_OK;
+        RP_TRY(walk_alone(d, inner.v, inner.n, err));
     }
+}
+
+/* Without shared launches, or without others, no thread is woken. */
+static rp_status walk_alone(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+    for (const hal_launch *l = list; l < list + n; l++)
+        RP_TRY(l->kind == HAL_LISTS ? walk_lists_alone(d, l, err) : run_solo(d, l, err));
     return RP_OK;
 }
 
@@ -98,7 +101,7 @@ static rp_status next_shared(const list_run *r, const hal_launch *l, uint64_t *t
     for (;;) {
         RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, (*turn)++, out, r->err));
         if (!out->v || !all_solo(out->v, out->n)) return RP_OK;
-        RP_TRY(walk_alone(r, out->v, out->n));
+        RP_TRY(walk_alone(r->d, out->v, out->n, r->err));
     }
 }
 
@@ -139,7 +142,7 @@ static bool walk_list(walker *w, const hal_launch *list, uint32_t n) {
             if (!solo)
                 run_share(r, l, w->t);
             else
-                r->st = run_solo(r, l);
+                r->st = run_solo(r->d, l, r->err);
             if (r->st != RP_OK) stop(w);
         }
     }
@@ -176,22 +179,27 @@ static void judge(cpu_device *d, int64_t took, int64_t lost) {
     if (d->alone_next < ALONE_MOST) d->alone_next *= 2;
 }
 
-rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+static RP_APART rp_status run_shared(cpu_device *d, const hal_launch *list, uint32_t n,
+                                     rp_error *err) {
     list_run r = {.d = d, .list = list, .n = n, .err = err};
-    if (d->n_threads == 1 || all_solo(list, n)) return walk_alone(&r, list, n);
     d->base.counters.shared_lists++;
     if (d->alone_left > 0) {
         d->alone_left--;
         d->base.counters.crowded_lists++;
-        return walk_alone(&r, list, n);
+        return walk_alone(d, list, n, err);
     }
     /* Another queue has the threads, perhaps the one whose host call came here. */
     if (atomic_flag_test_and_set_explicit(&d->team->busy, memory_order_acquire))
-        return walk_alone(&r, list, n);
+        return walk_alone(d, list, n, err);
     cpu_pool *pool = d->team->pool;
     int64_t start = base_now_ns(), waited = cpu_pool_waited(pool);
     cpu_pool_run(pool, walk, &r);
     judge(d, base_now_ns() - start, cpu_pool_waited(pool) - waited);
     atomic_flag_clear_explicit(&d->team->busy, memory_order_release);
     return r.st;
+}
+
+rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+    return d->n_threads == 1 || all_solo(list, n) ? walk_alone(d, list, n, err)
+                                                  : run_shared(d, list, n, err);
 }
