@@ -49,7 +49,7 @@ void front_break_tell(rp_jit *f, const front_break *why) {
 /* --- breaking ---------------------------------------------------------------------------------- */
 
 /* The trace comes to its first break: from here on it is a run. */
-static rp_status begin(rp_jit_call *call, rp_error *err) {
+static RP_APART rp_status begin(rp_jit_call *call, rp_error *err) {
     front_session *s = &call->room;
     *s = (front_session){.f = call->f,
                          .a = call->a,
@@ -62,20 +62,32 @@ static rp_status begin(rp_jit_call *call, rp_error *err) {
     return front_session_begin(s, err);
 }
 
-static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why,
-                       rp_error *err) {
+/* In a body, or with fullgraph. */
+static RP_COLD rp_status refuse(rp_jit_call *call, const front_break *why, rp_error *err) {
     if (call->g->in_body)
         return rp_fail(err, RP_INVALID, "%s in the body of a loop or branch", why->reason);
-    if (call->f->fullgraph) {
-        call->broken = true;
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "graph break with fullgraph: %s; keep the value in the graph, or allow "
-                       "breaks",
-                       why->reason);
-    }
+    call->broken = true;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "graph break with fullgraph: %s; keep the value in the graph, or allow "
+                   "breaks",
+                   why->reason);
+}
+
+static inline rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n,
+                              const front_break *why, rp_error *err) {
+    if (call->g->in_body || call->f->fullgraph) return refuse(call, why, err);
     if (!call->session) RP_TRY(begin(call, err));
     call->session->n_breaks++;
     return front_force(call->session, wanted, n, false, why, err);
+}
+
+static RP_COLD bool blame(rp_graph *g, rp_status st, const front_break *why, const char *text) {
+    if (why->file)
+        (void)rp_fail(&g->err, st, "%s:%d: %s", why->file, why->line, text);
+    else
+        (void)rp_fail(&g->err, st, "%s", text);
+    g->blamed = true;
+    return false;
 }
 
 bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why) {
@@ -84,13 +96,7 @@ bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const f
     if (g->err.code != RP_OK) return false;
     base_error_clear(&e);
     rp_status st = force(call, wanted, n, why, &e);
-    if (st == RP_OK) return true;
-    if (why->file)
-        (void)rp_fail(&g->err, st, "%s:%d: %s", why->file, why->line, e.text);
-    else
-        (void)rp_fail(&g->err, st, "%s", e.text);
-    g->blamed = true;
-    return false;
+    return st == RP_OK ? true : blame(g, st, why, e.text);
 }
 
 /* --- what functions call -------------------------------------------------------------------------- */

@@ -185,10 +185,6 @@ void front_code_done(front_code *c) {
 
 /* --- running ------------------------------------------------------------------------------ */
 
-bool front_code_is_there(const front_code *c) {
-    return c->compiled || c->chain;
-}
-
 rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t n_in,
                              rp_buffer *out, uint32_t n_out, rp_error *err) {
     return c->compiled ? rp_compiled_outputs(c->compiled, in, n_in, out, n_out, err)
@@ -210,9 +206,16 @@ bool front_code_replays(const front_code *c, const front_io *io) {
            (!c->writes || front_graphs_still(c->graphs, io));
 }
 
-rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io, rp_error *err) {
+/* A chain, or calls that are captured. */
+static RP_APART rp_status run_graphs(rp_jit *f, const front_code *c, const front_io *io,
+                                     rp_error *err) {
     if (in_pieces(c, io)) return front_chain_run(f, c->chain, io, err);
     if (front_code_replays(c, io)) return front_graphs_run(f, c->graphs, io, err);
     if (c->graphs && io->mode != RP_CUDAGRAPH_NONE) RP_TRY(front_graphs_skip(f, c->graphs, err));
+    return rp_compiled_run(c->compiled, io->in, io->n_in, io->out, io->n_out, err);
+}
+
+rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io, rp_error *err) {
+    if (c->chain || c->graphs) return run_graphs(f, c, io, err);
     return rp_compiled_run(c->compiled, io->in, io->n_in, io->out, io->n_out, err);
 }

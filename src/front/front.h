@@ -278,7 +278,9 @@ rp_status front_code_make(rp_jit *f, const rp_graph *g, const front_made_of *of,
 /* One graph by a configuration, as it is. */
 rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
                           const front_made_of *of, front_code *out, rp_error *err) RP_MUST_USE;
-bool front_code_is_there(const front_code *c);
+static inline bool front_code_is_there(const front_code *c) {
+    return c->compiled || c->chain;
+}
 /* As rp_compiled_outputs. */
 rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t n_in,
                              rp_buffer *out, uint32_t n_out, rp_error *err) RP_MUST_USE;

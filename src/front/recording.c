@@ -105,10 +105,6 @@ bool front_holds(const front_session *s, ir_ref r) {
     return r < s->rec->cap_held && s->rec->held[r].run == s->first && !s->rec->held[r].stale;
 }
 
-const rp_buffer *front_held_of(const front_session *s, ir_ref r) {
-    return &s->rec->held[r].b;
-}
-
 rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) {
     front_recording *rec = s->rec;
     if (r >= rec->cap_held) {

@@ -22,10 +22,10 @@ typedef struct front_step {
     front_code code;
     ir_ref *in, *out; /* of its graph */
     uint32_t n_in, n_out;
-    rp_buffer *form; /* n_out: the outputs of the last run, */
-    size_t *offset;  /* where each lies in a block of total bytes, */
+    rp_buffer *form; /* n_in, n_out: what the last run read, and its outputs, */
+    size_t *offset;  /* where each of these lies in a block of total bytes, */
     size_t total;
-    uint64_t laid_out; /* for these sizes, as front_recording.sizes_id; 0: none */
+    uint64_t laid_out; /* for these sizes, as front_recording.sizes_id, and held; 0: none */
 } front_step;
 
 /* The value of a node in the present run. */
@@ -135,8 +135,18 @@ void front_session_done(front_session *s);
 /* When the last run that recorded r did so first, as asked.now counts; 0: none. */
 uint64_t front_asked_at(const front_recording *rec, ir_ref r);
 bool front_holds(const front_session *s, ir_ref r);
-const rp_buffer *front_held_of(const front_session *s, ir_ref r);
+static inline const rp_buffer *front_held_of(const front_session *s, ir_ref r) {
+    return &s->rec->held[r].b;
+}
 rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) RP_MUST_USE;
+/* The same of a node that was held before in a run of these sizes, and so has its form. */
+static inline void front_hold_again(front_session *s, ir_ref r, void *data) {
+    front_held *h = &s->rec->held[r];
+    if (h->run != s->first) h->memory = data;
+    h->run = s->first;
+    h->stale = false;
+    h->b.data = data;
+}
 
 /* --- room.c --- */
 /* Memory of the device until the run is over, of unknown content. */

@@ -24,13 +24,8 @@ static void *take_kept(front_room *m, size_t bytes) {
     return (char *)m->data + m->used - size;
 }
 
-rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
+static RP_APART rp_status own_block(front_session *s, size_t bytes, void **out, rp_error *err) {
     front_room *m = &s->rec->room;
-    void *kept = take_kept(m, bytes);
-    if (kept) {
-        *out = kept;
-        return RP_OK;
-    }
     if (m->n_owned == m->cap_owned) {
         uint32_t cap = m->cap_owned ? m->cap_owned * 2 : 8;
         void **p = base_realloc_array(m->owned, cap, sizeof *p);
@@ -40,6 +35,13 @@ rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
     }
     RP_TRY(device_alloc(s->f->device, bytes ? bytes : 1, out, err));
     m->owned[m->n_owned++] = *out;
+    return RP_OK;
+}
+
+rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
+    void *kept = take_kept(&s->rec->room, bytes);
+    if (!kept) return own_block(s, bytes, out, err);
+    *out = kept;
     return RP_OK;
 }
 

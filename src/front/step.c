@@ -10,16 +10,16 @@ enum { FEW = 16 };
 
 /* --- the tree ------------------------------------------------------------------------------ */
 
-static bool is_step(const front_step *s, const ir_ref *wanted, uint32_t n, const ir_ref *effect,
-                    uint32_t n_effects, bool last) {
+static inline bool is_step(const front_step *s, const ir_ref *wanted, uint32_t n,
+                           const ir_ref *effect, uint32_t n_effects, bool last) {
     return s->last == last && s->n_wanted == n && s->n_effects == n_effects &&
            (n == 0 || memcmp(s->wanted, wanted, n * sizeof *wanted) == 0) &&
            (n_effects == 0 || memcmp(s->effect, effect, n_effects * sizeof *effect) == 0);
 }
 
 /* The step of these wishes behind s->at, moved to the front; NULL: there is none. */
-static front_step *find_step(const front_session *s, const ir_ref *wanted, uint32_t n,
-                             const ir_ref *effect, uint32_t n_effects, bool last) {
+static RP_APART front_step *search_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                                        const ir_ref *effect, uint32_t n_effects, bool last) {
     for (front_step **p = &s->at->child; *p; p = &(*p)->next) {
         front_step *is = *p;
         if (!is_step(is, wanted, n, effect, n_effects, last)) continue;
@@ -28,6 +28,14 @@ static front_step *find_step(const front_session *s, const ir_ref *wanted, uint3
         return s->at->child = is;
     }
     return NULL;
+}
+
+/* The same, where the run goes as the one before without a call. */
+static inline front_step *find_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                                    const ir_ref *effect, uint32_t n_effects, bool last) {
+    front_step *first = s->at->child;
+    if (first && is_step(first, wanted, n, effect, n_effects, last)) return first;
+    return search_step(s, wanted, n, effect, n_effects, last);
 }
 
 static ir_ref *copy_refs(const ir_ref *refs, uint32_t n) {
@@ -60,15 +68,18 @@ static front_step *add_step(const front_session *s, const ir_ref *wanted, uint32
     return s->at->child = is;
 }
 
-static bool push(front_session *s, front_step *step) {
+static RP_COLD bool widen_path(front_session *s) {
     front_recording *rec = s->rec;
-    if (s->n_path == rec->cap_path) {
-        uint32_t cap = rec->cap_path ? rec->cap_path * 2 : 8;
-        front_step **p = base_realloc_array(rec->path, cap, sizeof(front_step *));
-        if (!p) return false;
-        s->path = rec->path = p;
-        rec->cap_path = cap;
-    }
+    uint32_t cap = rec->cap_path ? rec->cap_path * 2 : 8;
+    front_step **p = base_realloc_array(rec->path, cap, sizeof(front_step *));
+    if (!p) return false;
+    s->path = rec->path = p;
+    rec->cap_path = cap;
+    return true;
+}
+
+static inline bool push(front_session *s, front_step *step) {
+    if (s->n_path == s->rec->cap_path && !widen_path(s)) return false;
     s->path[s->n_path++] = step;
     return true;
 }
@@ -238,42 +249,56 @@ static rp_status run_piece(front_session *s, const front_code *c, const ends *e,
     return st;
 }
 
-/* The outputs of a step and where they lie, for the sizes of this run: what all it reads is of forms that these decide. */
-static rp_status lay_out(front_session *s, front_step *step, const rp_buffer *in, rp_error *err) {
+static bool reserve_forms(front_step *step) {
+    uint32_t n = step->n_in + step->n_out;
+    if (!step->form) step->form = base_alloc_array(n + 1u, sizeof *step->form);
+    if (!step->offset) step->offset = base_alloc_array(step->n_out + 1u, sizeof *step->offset);
+    return step->form && step->offset;
+}
+
+/* What a step reads, and its outputs and where they lie, for the sizes of this run: what all it reads is of forms that these decide. */
+static RP_APART rp_status lay_out(front_session *s, front_step *step, rp_error *err) {
     uint32_t n = step->n_out;
     step->laid_out = 0;
-    if (!step->form) step->form = base_alloc_array(n + 1u, sizeof *step->form);
-    if (!step->offset) step->offset = base_alloc_array(n + 1u, sizeof *step->offset);
-    if (!step->form || !step->offset) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
-    RP_TRY(front_code_outputs(&step->code, in, step->n_in, step->form, n, err));
-    RP_TRY(front_lay_out(step->form, n, NULL, step->form, &step->total, err));
-    for (uint32_t i = 0; i < n; i++) step->offset[i] = (uintptr_t)step->form[i].data;
+    if (!reserve_forms(step)) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    rp_buffer *in = step->form, *out = in + step->n_in;
+    for (uint32_t i = 0; i < step->n_in; i++) in[i] = *front_held_of(s, step->in[i]);
+    RP_TRY(front_code_outputs(&step->code, in, step->n_in, out, n, err));
+    RP_TRY(front_lay_out(out, n, NULL, out, &step->total, err));
+    for (uint32_t i = 0; i < n; i++) step->offset[i] = (uintptr_t)out[i].data;
+    return RP_OK;
+}
+
+/* The first time for the sizes of this run. */
+static RP_APART rp_status hold_outputs(front_session *s, front_step *step, const rp_buffer *out,
+                                       rp_error *err) {
+    for (uint32_t i = 0; i < step->n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
     step->laid_out = s->rec->sizes_id;
     return RP_OK;
 }
 
-static rp_status run_laid_out(front_session *s, front_step *step, const rp_buffer *in,
-                              rp_error *err) {
+static rp_status run_laid_out(front_session *s, front_step *step, rp_error *err) {
+    const uint32_t n_in = step->n_in, n_out = step->n_out;
+    const bool again = step->laid_out == s->rec->sizes_id;
     void *block = NULL;
-    if (step->laid_out != s->rec->sizes_id) RP_TRY(lay_out(s, step, in, err));
-    rp_buffer *out = step->form;
-    if (step->n_out) RP_TRY(front_own(s, step->total, &block, err));
-    for (uint32_t i = 0; i < step->n_out; i++) out[i].data = (char *)block + step->offset[i];
-    front_io io = {.out = out, .n_out = step->n_out};
-    take_inputs(s, in, step->n_in, &io);
+    if (!again) RP_TRY(lay_out(s, step, err));
+    rp_buffer *in = step->form, *out = in + n_in;
+    for (uint32_t i = 0; i < n_in; i++) in[i].data = front_held_of(s, step->in[i])->data;
+    if (n_out) RP_TRY(front_own(s, step->total, &block, err));
+    for (uint32_t i = 0; i < n_out; i++) out[i].data = (char *)block + step->offset[i];
+    front_io io = {.out = out, .n_out = n_out};
+    take_inputs(s, in, n_in, &io);
     RP_TRY(front_code_run(s->f, &step->code, &io, err));
-    for (uint32_t i = 0; i < step->n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
+    if (!again) return hold_outputs(s, step, out, err);
+    for (uint32_t i = 0; i < n_out; i++) front_hold_again(s, step->out[i], out[i].data);
     return RP_OK;
 }
 
 /* A compiled one. */
 static rp_status run_step(front_session *s, front_step *step, rp_error *err) {
-    rp_buffer in[FEW];
     ends e = {step->in, step->out, step->n_in, step->n_out};
-    if (step->last || step->n_in > FEW) return run_piece(s, &step->code, &e, step->last, err);
-    if (!front_code_is_there(&step->code)) return RP_OK;
-    for (uint32_t i = 0; i < step->n_in; i++) in[i] = *front_held_of(s, step->in[i]);
-    return run_laid_out(s, step, in, err);
+    if (step->last) return run_piece(s, &step->code, &e, true, err);
+    return front_code_is_there(&step->code) ? run_laid_out(s, step, err) : RP_OK;
 }
 
 /* The sizes of the call. */
@@ -287,8 +312,9 @@ static rp_status as_numbers(void *user, ir_dims *t, ir_dim *by, rp_error *err) {
 }
 
 /* Op by op, from what has a value. */
-static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, const ir_ref *effect,
-                          uint32_t n_effects, bool last, rp_error *err) {
+static RP_APART rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n,
+                                   const ir_ref *effect, uint32_t n_effects, bool last,
+                                   rp_error *err) {
     rp_status st = RP_OK;
     front_piece piece = {0};
     front_code c = {0};
@@ -314,25 +340,31 @@ out:
     return st;
 }
 
-/* Where the run goes on: the step that is there, or a new one; NULL beyond what is kept. */
-static front_step *next_step(front_session *s, const ir_ref *wanted, uint32_t n,
-                             const ir_ref *effect, uint32_t n_effects, bool last,
-                             const front_break *why) {
-    if (!s->at) return NULL;
-    front_step *step = find_step(s, wanted, n, effect, n_effects, last);
-    if (!step && count_ways(s->at) >= s->f->limit) {
+/* Where the run goes on that took no step that is there: a new one; NULL beyond what is kept. */
+static RP_APART front_step *new_step(front_session *s, const ir_ref *wanted, uint32_t n,
+                                     const ir_ref *effect, uint32_t n_effects, bool last,
+                                     const front_break *why) {
+    if (count_ways(s->at) >= s->f->limit) {
         if (!s->rec->warned) warn_ways(s);
         s->rec->warned = s->past_limit = true;
         return NULL;
     }
-    if (!step) {
-        step = add_step(s, wanted, n, effect, n_effects, last);
-        s->grown = true;
-        if (why) front_break_tell(s->f, why);
-    } else if (!step->ready) { /* the run that made it failed */
-        s->grown = true;
-    }
-    return step && push(s, step) ? step : NULL;
+    front_step *step = add_step(s, wanted, n, effect, n_effects, last);
+    s->grown = true;
+    if (why) front_break_tell(s->f, why);
+    return step;
+}
+
+/* The one that is there, or a new one; NULL beyond what is kept. */
+static inline front_step *next_step(front_session *s, const ir_ref *wanted, uint32_t n,
+                                    const ir_ref *effect, uint32_t n_effects, bool last,
+                                    const front_break *why) {
+    if (!s->at) return NULL;
+    front_step *step = find_step(s, wanted, n, effect, n_effects, last);
+    if (!step) step = new_step(s, wanted, n, effect, n_effects, last, why);
+    if (!step) return NULL;
+    if (!step->ready) s->grown = true; /* also where the run that made it failed */
+    return push(s, step) ? step : NULL;
 }
 
 rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
