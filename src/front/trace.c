@@ -73,7 +73,8 @@ rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
                       trace_kept(x));
         return rp_value_none();
     }
-    return fake(rp_tensor_dtype(x), rp_tensor_shape(x).rank, add_tensor(call, x));
+    uint32_t rank = x.ref == IR_NONE ? 0 : ir_node_at(call->g->ir, x.ref)->shape.rank;
+    return fake(rp_tensor_dtype(x), rank, add_tensor(call, x));
 }
 
 /* --- arguments ------------------------------------------------------------------------------------ */
