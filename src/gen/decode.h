@@ -50,6 +50,7 @@ typedef struct gen_decode_job {
     uint32_t slices; /* of k, summed apart */
     uint32_t splits; /* blocks (a cluster) that share the slices */
     uint32_t blocks; /* of the grid */
+    uint32_t parts;  /* blocks that have neighbouring units each; 0: they take jobs in turns */
 } gen_decode_job;
 
 typedef struct gen_decode {

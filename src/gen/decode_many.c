@@ -50,18 +50,31 @@ static size_t shared_bytes(const gen_decode_job *j) {
     return j->stages * (stage + 16) + (j->splits > 1 ? 0 : (size_t)ROWS * SUM_ROW * 4);
 }
 
-/* Shared jobs run at once; those that fill no power of two are of one matrix, and shared by more than two. */
+/* Shared jobs run at once; those that fill no power of two are shared, and of one matrix. */
 static bool can_deal(const gen_decode_job *j, uint32_t m, uint32_t n_sm) {
     const uint32_t jobs = count_jobs(j, m);
-    if (j->tiles == SHARED_TILES && (mats_of(m) != 1 || j->splits <= 2)) return false;
+    if (j->tiles == SHARED_TILES && (mats_of(m) != 1 || j->splits == 1)) return false;
     return j->splits == 1 || (j->slices % j->splits == 0 && jobs * j->splits <= n_sm &&
                               (j->splits == 2 || jobs <= CLUSTERS));
 }
 
 /* What the busiest block takes in: columns of weights and rows, of k each. */
-static double taken(const gen_decode_job *j, uint32_t m, uint32_t n_sm) {
-    const uint32_t rounds = j->splits > 1 ? 1 : gen_div_up(count_jobs(j, m), n_sm);
+static double taken(const gen_decode_job *j, uint32_t m) {
+    if (j->parts) {
+        const uint32_t mats = mats_of(m), pieces = gen_div_up(j->units * mats, j->parts),
+                       jobs = gen_div_up(pieces + mats - 1, units_per_job(j, m) * mats);
+        return pieces * UNIT + jobs * ROWS;
+    }
+    const uint32_t rounds = j->splits > 1 ? 1 : gen_div_up(count_jobs(j, m), j->blocks);
     return (double)(rounds * (j->tiles * TILE + ROWS)) / j->splits;
+}
+
+/* Neighbouring units for each block, where that is less for the busiest one than jobs in turns. */
+static void deal_parts(gen_decode_job *j, uint32_t m) {
+    gen_decode_job parts = *j;
+    if (j->splits > 1 || j->slices == 1 || (m != GEN_DECODE_UP && m != GEN_DECODE_LOGITS)) return;
+    parts.parts = j->blocks;
+    if (taken(&parts, m) < taken(j, m)) *j = parts;
 }
 
 static void fit_job(gen_decode *d, uint32_t m, uint32_t n_sm, size_t max_shared) {
@@ -81,7 +94,8 @@ static void fit_job(gen_decode *d, uint32_t m, uint32_t n_sm, size_t max_shared)
             if (!can_deal(&j, m, n_sm) || shared_bytes(&j) + STATIC > max_shared) continue;
             const uint32_t jobs = count_jobs(&j, m);
             j.blocks = splits > 1 ? jobs * splits : jobs < n_sm ? jobs : n_sm;
-            if (!best.units || taken(&j, m, n_sm) < taken(&best, m, n_sm)) best = j;
+            deal_parts(&j, m);
+            if (!best.units || taken(&j, m) < taken(&best, m)) best = j;
         }
     d->job[m] = best;
 }
@@ -143,11 +157,11 @@ static void put_product(const gen_decode *d, const product *p, base_buf *out) {
     gen_decode_name(d, p->k, name);
     base_buf_printf(out,
                     "typedef rk_many_product<rk_many_rows<%u, %u, %d, %d, %u, %u, RK_BLOCKS(%u), "
-                    "%d, %d>, %s, %u, %u> %s_product;\n"
+                    "%d, %d>, %s, %u, %u, %u> %s_product;\n"
                     "static_assert(%s_product::tile::BYTES == %zu, \"shared memory\");\n",
                     gen_decode_k(d, p->k), j->tiles, ROWS, CHUNK, j->stages, j->slices, j->splits,
-                    ROWS, j->splits > 1, p->epilogue, j->units, units_per_job(j, p->k), name, name,
-                    shared_bytes(j));
+                    ROWS, j->splits > 1, p->epilogue, j->units, units_per_job(j, p->k), j->parts,
+                    name, name, shared_bytes(j));
     gen_decode_head(d, p->k, 1, j->splits > 1 ? j->splits : 0, out);
     base_buf_puts(out, "    rk_launch_dependents();\n");
     base_buf_printf(out,

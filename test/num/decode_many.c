@@ -1,5 +1,6 @@
 /* Kernels of decode steps of many sequences by themselves, on cuda:0, which is the emulated GPU where no other is asked for: attention whose blocks take several rows and
- * kv heads in turn, near what it is by definition; the largest logit of each row, which is the first largest of those that the kernel left. What nobody may read is NaN. */
+ * kv heads in turn, near what it is by definition; gates and up, near it, too; the largest logit of each row, which is the first largest of those that the kernel left. What nobody may read is
+ * NaN. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -18,18 +19,38 @@ static const char *why_not;
 static hal_device *device;
 static cache_store *store;
 
-/* Vocabularies that end within a job, and multiprocessors so few that blocks take several rows, of one kv head or of each in turn, or jobs. */
+/* Vocabularies that end within a job, and multiprocessors so few that blocks take several rows, of one kv head or of each in turn, or jobs; where `parts`, neighbouring ones. */
 static const struct shape {
     gen_step s;
     uint32_t n_sm;
     int32_t longest; /* position of one row */
+    bool parts;
 } shapes[] = {
-    {{.hidden = 64, .heads = 8, .kv_heads = 2, .head_dim = 32, .ffn = 32, .vocab = 320}, 1, 500},
-    {{.hidden = 320, .heads = 9, .kv_heads = 3, .head_dim = 64, .ffn = 32, .vocab = 1000}, 2, 500},
-    {{.hidden = 64, .heads = 8, .kv_heads = 1, .head_dim = 128, .ffn = 32, .vocab = 130}, 2, 2100},
-    {{.hidden = 96, .heads = 2, .kv_heads = 2, .head_dim = 64, .ffn = 32, .vocab = 288}, 3, 500},
+    {{.hidden = 64, .heads = 8, .kv_heads = 2, .head_dim = 32, .ffn = 32, .vocab = 320},
+     1,
+     500,
+     false},
+    {{.hidden = 320, .heads = 9, .kv_heads = 3, .head_dim = 64, .ffn = 224, .vocab = 1000},
+     2,
+     500,
+     false},
+    {{.hidden = 384, .heads = 2, .kv_heads = 1, .head_dim = 64, .ffn = 320, .vocab = 440},
+     3,
+     60,
+     true},
+    {{.hidden = 64, .heads = 8, .kv_heads = 1, .head_dim = 128, .ffn = 32, .vocab = 130},
+     2,
+     2100,
+     false},
+    {{.hidden = 96, .heads = 2, .kv_heads = 2, .head_dim = 64, .ffn = 32, .vocab = 288},
+     3,
+     500,
+     false},
     /* more blocks than a warp has lanes, and so few jobs that blocks could share them */
-    {{.hidden = 512, .heads = 1, .kv_heads = 1, .head_dim = 32, .ffn = 32, .vocab = 2100}, 40, 90}};
+    {{.hidden = 512, .heads = 1, .kv_heads = 1, .head_dim = 32, .ffn = 32, .vocab = 2100},
+     40,
+     90,
+     false}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static struct code {
@@ -94,6 +115,7 @@ static void run(const hal_launch *list, uint32_t n) {
 
 /* --- numbers ------------------------------------------------------------------------- */
 
+enum { BESIDE = 256 }; /* elements behind results */
 enum { BF16_NAN = 0x7fc0, MARK_16 = 0x7fb5, MARK_32 = 0x7fb5a5a5 };
 
 static uint16_t bf16(double x) {
@@ -353,6 +375,96 @@ static void attention_is_near_whoever_takes_a_row(void **state) {
         }
 }
 
+/* --- gate and up --------------------------------------------------------------------- */
+
+/* Weights in units of 32 columns, gate before up; sums are exact. */
+static void fill_gates(const gen_step *s, uint16_t *w, char *packed) {
+    const size_t tile = gen_pack_tile_size(RP_DTYPE_BF16, s->hidden);
+    for (size_t i = 0; i < (size_t)2 * s->ffn * s->hidden; i++)
+        w[i] = bf16(small_integer(6, i) / 8);
+    for (uint32_t t = 0; t < s->ffn / 8; t++) {
+        gen_pack_tile(RP_DTYPE_BF16, w, (int64_t)2 * s->ffn, s->hidden, t, packed + t * tile);
+        gen_pack_swizzle(s->hidden, packed + t * tile);
+    }
+}
+
+static double product_of(const uint16_t *w, const uint16_t *x, const gen_step *s, uint32_t column,
+                         uint32_t high, uint32_t row) {
+    double sum = 0;
+    for (uint32_t k = 0; k < s->hidden; k++)
+        sum += wide(w[(size_t)column * s->hidden + k]) *
+               wide(x[k / 8 * (high * 8) + row * 8 + k % 8]);
+    return sum;
+}
+
+static void check_gates(const gen_step *s, const uint16_t *w, const uint16_t *x, uint32_t rows,
+                        const uint16_t *got) {
+    const uint32_t high = (rows + 15) / 16 * 16;
+    for (uint32_t r = 0; r < high; r++)
+        for (uint32_t c = 0; c < s->ffn; c++) {
+            const uint32_t column = c / 32 * 64 + c % 32;
+            const double scale = 1 / sqrt(1 + r / 4.0 + (double)s->eps);
+            const uint16_t bits = got[c / 8 * (high * 8) + r * 8 + c % 8];
+            if (r >= rows) {
+                if (bits != MARK_16) fail_msg("%u rows: wrote row %u, column %u", rows, r, c);
+                continue;
+            }
+            const double gate = product_of(w, x, s, column, high, r) * scale,
+                         up = product_of(w, x, s, column + 32, high, r) * scale,
+                         want = gate / (1 + exp(-gate)) * up;
+            if (!(fabs(wide(bits) - want) <= 0x1.02p-8 * fabs(want) + 1e-30))
+                fail_msg("%u rows: column %u of row %u is %g, want %g", rows, c, r, wide(bits),
+                         want);
+        }
+}
+
+static void run_gates(const struct code *c, uint32_t rows) {
+    const gen_step *s = &c->d.s;
+    const uint32_t high = (rows + 15) / 16 * 16, n = high * s->ffn, n_x = high * s->hidden;
+    const size_t packed_size = s->ffn / 8 * gen_pack_tile_size(RP_DTYPE_BF16, s->hidden);
+    const long long dim[] = {rows};
+    uint16_t *w = filled((size_t)2 * s->ffn * s->hidden, 0), *x = filled(n_x, BF16_NAN),
+             *got = filled(n + BESIDE, MARK_16);
+    char *packed = room(packed_size);
+    float squares[256 * MOST];
+    fill_gates(s, w, packed);
+    for (uint32_t r = 0; r < MOST; r++) {
+        for (uint32_t k = 0; r < rows && k < s->hidden; k++)
+            x[k / 8 * (high * 8) + r * 8 + k % 8] =
+                bf16(small_integer(7, (uint64_t)r * s->hidden + k));
+        for (uint32_t p = 0; p < s->hidden / 32; p++)
+            squares[p * MOST + r] = r < rows ? (float)(32 * (1 + r / 4.0)) : NAN;
+    }
+    const size_t sizes[] = {packed_size, n_x * sizeof *x, (n + BESIDE) * sizeof *got,
+                            sizeof squares};
+    const void *const from[] = {packed, x, got, squares};
+    void *at[4];
+    for (int i = 0; i < 4; i++) at[i] = put(from[i], sizes[i]);
+    void *const arg[] = {at[0], at[1], at[0], at[2], at[3]}; /* gains are in x already */
+    const hal_launch l = launch_of(c, GEN_DECODE_UP, 0, arg, 5, dim, 1);
+    run(&l, 1);
+    get(got, at[2], sizes[2]);
+    check_gates(s, w, x, rows, got);
+    for (uint32_t i = n; i < n + BESIDE; i++) assert_int_equal(got[i], MARK_16);
+    for (int i = 0; i < 4; i++) drop(at[i], sizes[i]);
+    base_free(w);
+    base_free(x);
+    base_free(got);
+    base_free(packed);
+}
+
+static void every_column_is_of_one_block(void **state) {
+    static const uint32_t rows[] = {9, 33};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        const gen_decode_job *up = &codes[s].d.job[GEN_DECODE_UP],
+                             *logits = &codes[s].d.job[GEN_DECODE_LOGITS];
+        if (shapes[s].parts) assert_true(up->parts == 3 && logits->parts == 3);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) run_gates(&codes[s], rows[i]);
+    }
+}
+
 /* --- the largest logit --------------------------------------------------------------- */
 
 /* What columns are told apart by, the first elements of a row; the others are small integers, so that sums are exact and many of them equal. */
@@ -550,7 +662,6 @@ typedef struct found {
 } found;
 
 /* Both kernels, the second in so many blocks. logits: [rows * vocab + BESIDE]. unread: nobody reads them. */
-enum { BESIDE = 256 };
 
 static found run_head(const struct code *c, const head *h, uint32_t blocks, bool unread,
                       float *logits) {
@@ -668,6 +779,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_is_near_whoever_takes_a_row),
+        cmocka_unit_test(every_column_is_of_one_block),
         cmocka_unit_test(the_first_largest_logit_is_found),
     };
     return cmocka_run_group_tests_name("decode_many", tests, set_up, tear_down);

@@ -151,7 +151,8 @@ static void tiles_of_1b_are_the_measured_ones(void **state) {
     assert_int_equal(d.attention.warps, 8);
     assert_int_equal(d.cells, 3);
     d = fitted(2, 64);
-    assert_int_equal(d.job[GEN_DECODE_QKV].blocks, 96);
+    assert_int_equal(d.job[GEN_DECODE_QKV].blocks, 128);
+    assert_int_equal(d.job[GEN_DECODE_UP].parts, N_SM);
     assert_int_equal(d.attention.warps, 4);
     assert_int_equal(d.cells, 3);
 }

@@ -284,7 +284,7 @@ struct rk_many_logits : rk_many_normed<K, EPS, 1> {
                 for (int e = 0; e < 2 * S::SETS; e++) {
                     const int at = ((int)job.first + S::tile(e / 2)) * 16 + e % 2 * 8 + (int)threadIdx.x % 32 / 4;
                     const float v = part.set(e / 2)[i / 2 * 4 + e % 2 * 2 + i % 2] * scale;
-                    const bool more = !(v <= best[i]) & (best[i] == best[i]) & (VOCAB % JOB == 0 || at < VOCAB);
+                    const bool more = !(v <= best[i]) & (best[i] == best[i]) & (S::tile(e / 2) < job.tiles) & (VOCAB % JOB == 0 || at < VOCAB);
                     best[i] = more ? v : best[i];
                     column[i] = more ? at : column[i];
                 }
@@ -316,15 +316,28 @@ struct rk_many_logits : rk_many_normed<K, EPS, 1> {
     };
 };
 
-/* A product: units of MATS matrices of 32 columns each, PER of them a job; T: rk_many_rows; E: an epilogue. */
-template <class T, class E, int UNITS_, int PER>
+/* A product: units of MATS matrices of 32 columns each, PER of them a job, which blocks take in turns; T: rk_many_rows; E: an epilogue. PARTS: of each of so many blocks that have neighbouring units,
+ * of two matrices neighbouring halves of them, so that none has more than one more than another; its last job is smaller. */
+template <class T, class E, int UNITS_, int PER, int PARTS>
 struct rk_many_product : E {
     typedef T tile;
-    enum { UNITS = PER, JOBS = (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * (E::PAIRS ? 1 : (int)E::MATS) };
+    enum {
+        MATS_2 = E::PAIRS ? 1 : (int)E::MATS, HALVES = MATS_2, /* pieces of a unit */
+        PIECES = UNITS_ * HALVES, MOST = PARTS ? (PIECES + PARTS - 1) / PARTS + HALVES - 1 : 0,
+        UNITS = PER, JOBS = PARTS ? PARTS * ((MOST + PER * HALVES - 1) / (PER * HALVES)) : (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * MATS_2
+    };
+    static_assert(!PARTS || HALVES == 1 || (HALVES == 2 && E::TILED && T::FETCHERS == 1), "halves");
     RP_INLINE rk_job job(int i)
     {
+        if (PARTS) {
+            const int of = i % (PARTS ? PARTS : 1), begin = PIECES * (long long)of / (PARTS ? PARTS : 1), end = PIECES * (long long)(of + 1) / (PARTS ? PARTS : 1);
+            const int u = begin / HALVES + i / (PARTS ? PARTS : 1) * PER, from = begin - u * HALVES, to = end - u * HALVES;
+            const int last = to < PER * HALVES ? to : PER * HALVES, n = last > 0 ? (last + HALVES - 1) / HALVES : 0;
+            const rk_job job = {(long long)u * OF_UNIT, n * OF_UNIT, u, n, HALVES > 1 && from > 0 ? from : 0, HALVES > 1 ? last : 0};
+            return job;
+        }
         const int u = i * PER, n = UNITS_ - u < PER ? UNITS_ - u : PER;
-        const rk_job job = {(long long)u * OF_UNIT, n * OF_UNIT, u, n};
+        const rk_job job = {(long long)u * OF_UNIT, n * OF_UNIT, u, n, 0, 0};
         return job;
     }
 };

@@ -195,10 +195,13 @@ struct rk_unit {
     int tiles, step;
 };
 
-/* What a block makes at once: so many tiles of weights, which are n_units units. */
+/* What a block makes at once: so many tiles of weights, which are n_units units; none: it is no job. Of units of two matrices, whose tiles are two of each in turn, it may have those of the halves
+ * [from, to) alone; to = 0: all. */
 struct rk_job {
     long long first;
-    int tiles, unit, n_units;
+    int tiles, unit, n_units, from, to;
+
+    RP_INLINE_MEMBER bool has(int tile) const { return tile < tiles && (!to || (tile / 4 * 2 + tile % 2 >= from && tile / 4 * 2 + tile % 2 < to)); }
 };
 
 /* ---- results ----------------------------------------------------------------------------------------------------------------------------------

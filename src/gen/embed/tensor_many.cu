@@ -153,11 +153,13 @@ struct rk_cursor {
     typedef typename P::tile T;
     const char *w, *x; /* of the lane's tile of weights, of the rows: where the chunk is */
     int at, tiles, chunk, slot, parity;
+    bool has; /* that tile is one of the job's */
 
     RP_INLINE_MEMBER void open(const rk_share &s, const char *weights, const char *rows)
     {
         const rk_job job = P::job(at / s.row_tiles);
-        tiles = job.tiles;
+        tiles = job.to ? (job.to - job.from) * 2 : job.tiles;
+        has = job.has(rk_fetched_tile<T>());
         chunk = 0;
         w = weights + (job.first + rk_fetched_tile<T>()) * T::TILE_BYTES + s.first * T::TILE_CHUNK;
         x = rows + ((long long)(at % s.row_tiles) * (T::K / 8) + s.first * (T::CHUNK / 8)) * (s.high * 16);
@@ -190,12 +192,12 @@ struct rk_source {
         const int steps = rk_steps<T>(s.first + c.chunk), bytes = steps * 512, tile = rk_fetched_tile<T>();
         const rp_u32 to = ring + c.slot * T::STAGE + T::place(tile, P::PAIRS ? 1 : P::MATS) * T::TILE_CHUNK, bar = full + 8 * c.slot;
         if (threadIdx.x % 32 == 0) {
-            const int tiles = tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0;
+            const int tiles = T::FETCHERS == 1 ? c.tiles : tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0;
             const bool rows = rk_fetcher<T>() == T::FETCHERS - 1;
             rk_barrier_expect(bar, tiles * bytes + (rows ? steps * 32 * s.high : 0));
         }
         __syncwarp();
-        if (tile >= c.tiles) return;
+        if (!c.has) return;
         if (P::ONCE)
             rk_fetch_once(to, c.w, bytes, bar);
         else
@@ -210,7 +212,8 @@ struct rk_source {
 
     RP_INLINE_MEMBER void run() const
     {
-        const int mine = s.jobs > s.block ? (s.jobs - s.block + s.blocks - 1) / s.blocks : 0;
+        int mine = s.jobs > s.block ? (s.jobs - s.block + s.blocks - 1) / s.blocks : 0;
+        while (mine && !P::job((s.block + (mine - 1) * s.blocks) / s.row_tiles).tiles) mine--;
         const int total = mine * s.chunks, ahead = total < T::STAGES ? total : (int)T::STAGES;
         rk_cursor<P> first, c;
         first.at = s.block;
