@@ -35,6 +35,7 @@ static void tensor_text(base_buf *out) {
     base_buf_puts(out,
                   "template <int COLUMNS>\n__device__ void rk_wgmma(float *d, rp_u64 a, rp_u64 b, "
                   "int more);\n#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED\n");
+    gen_wgmma_text("rk_wgmma", 16, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 32, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 64, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 128, GEN_WGMMA_SHARED_TURNED, out);

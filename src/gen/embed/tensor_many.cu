@@ -66,11 +66,11 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
 
 /* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
  * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. ONE: no block has more than one job, so that its sums lie where the
- * ring was. */
-template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_>
+ * ring was. HIGH: rows that may be there, which are multiplied, of a tile that has room for COLUMNS. */
+template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_, int HIGH_ = COLUMNS_>
 struct rk_many_rows {
     enum {
-        K = K_, TILES = TILES_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
+        K = K_, TILES = TILES_, COLUMNS = COLUMNS_, HIGH = HIGH_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
         FETCHERS = SLICES == 1 ? 4 : 1, OF_TILES = FETCHERS == 1 ? 1 : FETCHERS - 1, /* warps that fetch, and of these tiles of weights */
         THREADS = WORKERS + FETCHERS * 32, READERS = WORKERS / 32, /* warps that read a chunk */
         CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
@@ -78,11 +78,11 @@ struct rk_many_rows {
         TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = TILES * TILE_CHUNK,
         X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
-        PIECE = PIECE_, PIECES = COLUMNS / PIECE, SUM = PIECE * ROW, /* rows whose sums are in shared memory at once */
+        PIECE = PIECE_ < HIGH ? PIECE_ : HIGH, PIECES = HIGH / PIECE, SUM = PIECE_ * ROW, /* rows whose sums are in shared memory at once; what there is for them */
         ONE = ONE_, SUMS = ONE ? 0 : STAGES * STAGE,
         BARS = STAGES * STAGE + (ONE ? 0 : SUM * 4), BYTES = BARS + STAGES * 16
     };
-    static_assert(K % 16 == 0 && (TILES == 8 || ((TILES == 4 || TILES == 6) && PIECES == 1)) && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0, "tile");
+    static_assert(K % 16 == 0 && (TILES == 8 || ((TILES == 4 || TILES == 6) && PIECES == 1)) && COLUMNS % 64 == 0 && HIGH % 32 == 0 && HIGH % PIECE == 0, "tile");
     static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && PIECES == 1 && ONE), "slices");
     static_assert((SPLITS > 1 ? (int)OWN : 1) * SUM * 4 <= BARS - SUMS, "sums");
     RP_INLINE int place(int tile, int) { return tile; }
@@ -239,7 +239,7 @@ struct rk_source {
 template <class T>
 struct rk_part {
     enum {
-        WIDE = T::TILES > 4, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::COLUMNS : T::COLUMNS / 2,
+        WIDE = T::TILES > 4, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::HIGH : T::HIGH / 2,
         BEHIND = T::SLICES == 1 /* chunks still multiplied while the next is waited for; few rows wait for memory alone, which shall have their room at once */
     };
     float d[ROWS / 2];
@@ -294,10 +294,10 @@ struct rk_part {
 
 #else
 
-/* 8 warps, each 32 columns of the result for a half or a quarter of the rows; of 6 tiles the last two do what the first do. */
+/* 8 warps, each 32 columns of the result for a half or a quarter of the rows, 16 at least; those that are left (of 6 tiles the last two) do what the first do. */
 template <class T>
 struct rk_part {
-    enum { ACROSS = T::TILES / 2, DOWN = 8 / ACROSS, SETS = 2, APART = 16, ROWS = T::COLUMNS / DOWN };
+    enum { ACROSS = T::TILES / 2, DOWN = 8 / ACROSS < T::HIGH / 16 ? 8 / ACROSS : T::HIGH / 16, SETS = 2, APART = 16, ROWS = T::HIGH / DOWN };
     float c[2][ROWS / 8][4];
 
     RP_INLINE int tile(int set) { return threadIdx.x / 32 % ACROSS * 2 + set; }

@@ -6,7 +6,7 @@ struct rk_results {
     typedef typename P::tile T;
     /* Beside the sums of wide tiles registers have room for 16 floats or so. A block of a cluster has no more than its share. */
     enum {
-        WARPS = T::WORKERS / 32, MOST = T::PIECE / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8),
+        WARPS = T::WORKERS / 32, MOST = T::SUM / T::ROW / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8),
         SHARE = ((T::PIECE + T::SPLITS - 1) / T::SPLITS * P::UNITS + WARPS - 1) / WARPS, N = T::SPLITS > 1 && SHARE < MOST ? SHARE : MOST,
         EACH = N * WARPS
     };
@@ -108,7 +108,7 @@ struct rk_results {
 template <class P, class S>
 struct rk_warp_results {
     enum {
-        HIGH = 32 / S::SETS, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
+        HIGH = S::ROWS < 32 / S::SETS ? (int)S::ROWS : 32 / S::SETS, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
         N = P::ASKED > 1 ? 4 : HIGH / 2, /* elements of a lane at once */
         PARTS = HIGH / 2 / N, ROUNDS = S::SETS / P::MATS * PARTS, /* of a piece */
         FLOATS = S::SETS * HIGH * ROW
@@ -400,7 +400,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         if (OF_WARPS) {
             typedef typename rk_results_of_warp<P, rk_part<T>>::type results;
             const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
-            static_assert(!OF_WARPS || results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
+            static_assert(!OF_WARPS || results::FLOATS * (T::WORKERS / 32) <= T::SUM, "room of warps");
             float asked[results::N][P::ASKED];
             if (!part.again()) r.start(arg, dim, asked);
             rk_sum_slices<T>(part, ring, full, empty, s.high, n);
