@@ -322,16 +322,17 @@ template <class T, class E, int UNITS_, int PER, int PARTS>
 struct rk_many_product : E {
     typedef T tile;
     enum {
-        MATS_2 = E::PAIRS ? 1 : (int)E::MATS, HALVES = MATS_2, /* pieces of a unit */
+        HALVES = E::PAIRS ? 1 : (int)E::MATS, /* pieces of a unit */
+        BLOCKS = PARTS ? PARTS : 1,
         PIECES = UNITS_ * HALVES, MOST = PARTS ? (PIECES + PARTS - 1) / PARTS + HALVES - 1 : 0,
-        UNITS = PER, JOBS = PARTS ? PARTS * ((MOST + PER * HALVES - 1) / (PER * HALVES)) : (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * MATS_2
+        UNITS = PER, JOBS = PARTS ? PARTS * ((MOST + PER * HALVES - 1) / (PER * HALVES)) : (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * HALVES
     };
     static_assert(!PARTS || HALVES == 1 || (HALVES == 2 && E::TILED && T::FETCHERS == 1), "halves");
     RP_INLINE rk_job job(int i)
     {
         if (PARTS) {
-            const int of = i % (PARTS ? PARTS : 1), begin = PIECES * (long long)of / (PARTS ? PARTS : 1), end = PIECES * (long long)(of + 1) / (PARTS ? PARTS : 1);
-            const int u = begin / HALVES + i / (PARTS ? PARTS : 1) * PER, from = begin - u * HALVES, to = end - u * HALVES;
+            const int of = i % BLOCKS, begin = PIECES * (long long)of / BLOCKS, end = PIECES * (long long)(of + 1) / BLOCKS;
+            const int u = begin / HALVES + i / BLOCKS * PER, from = begin - u * HALVES, to = end - u * HALVES;
             const int last = to < PER * HALVES ? to : PER * HALVES, n = last > 0 ? (last + HALVES - 1) / HALVES : 0;
             const rk_job job = {(long long)u * OF_UNIT, n * OF_UNIT, u, n, HALVES > 1 && from > 0 ? from : 0, HALVES > 1 ? last : 0};
             return job;
