@@ -21,7 +21,8 @@ enum {
     HEAD_LAUNCHES = 7
 };
 
-static const uint32_t classes[N_CLASSES] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_MOST};
+static const uint32_t classes[N_CLASSES] = {
+    1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_SOME, GEN_DECODE_MOST};
 
 typedef struct builder {
     const model_hparams *hp;
@@ -234,7 +235,12 @@ static rp_status make_sizes(builder *b, const char *rows_name, const char *width
     return RP_OK;
 }
 
-/* Memory for rows of so many bytes each. */
+/* Whether there are kernels that have nothing to do for few rows. */
+static bool has_many(const builder *b) {
+    return gen_decode_has(&b->of[b->n - 1], GEN_DECODE_EMBED);
+}
+
+/* Memory for rows of so many bytes each; the kernels of many have tiles and sums for the most. */
 typedef struct room {
     plan_arg *at;
     int64_t row;
@@ -242,14 +248,14 @@ typedef struct room {
 
 static rp_status make_values(builder *b, const room *rooms, uint32_t n) {
     plan *p = b->p;
+    const int64_t most = has_many(b) ? GEN_DECODE_MOST : b->of[b->n - 1].most;
     plan_value *values = base_arena_array(p->arena, p->n_values + n, sizeof *values);
     if (!values) return rp_fail(b->err, RP_NOMEM, "memory of a decode step");
     if (p->n_values) memcpy(values, p->values, p->n_values * sizeof *values);
     p->values = values;
     for (uint32_t i = 0; i < n; i++) {
         *rooms[i].at = (plan_arg){PLAN_ARENA, p->n_values};
-        p->values[p->n_values++] =
-            (plan_value){.bytes = constant(rooms[i].row * b->of[b->n - 1].most)};
+        p->values[p->n_values++] = (plan_value){.bytes = constant(rooms[i].row * most)};
     }
     return RP_OK;
 }
@@ -323,11 +329,6 @@ static rp_status layer_leaf(builder *b, plan_seg seg, const char *format, uint32
     char name[64];
     (void)snprintf(name, sizeof name, format, layer);
     return find_leaf(b, seg, name, out);
-}
-
-/* Whether there are kernels that have nothing to do for few rows. */
-static bool has_many(const builder *b) {
-    return gen_decode_has(&b->of[b->n - 1], GEN_DECODE_EMBED);
 }
 
 static rp_status add_qkv(builder *b, uint32_t layer) {

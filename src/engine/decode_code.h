@@ -6,7 +6,7 @@
 #include "engine/plans.h"
 #include "gen/decode.h"
 
-enum { ENGINE_DECODE_CLASSES = 5 }; /* at most */
+enum { ENGINE_DECODE_CLASSES = 6 }; /* at most */
 
 /* A module for each of n, by up to o->threads threads; counts compiles and cache hits. */
 rp_status engine_decode_code(const engine_plans_options *o, const compile_nvrtc *nvrtc,

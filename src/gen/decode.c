@@ -151,7 +151,7 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_err
     RP_TRY(gen_step_check(&d->s, err));
     RP_TRY(check_rows(&d->s, err));
     if (d->most != 1 && d->most != 2 && d->most != 4 && d->most != GEN_DECODE_FEW &&
-        d->most != GEN_DECODE_MOST)
+        d->most != GEN_DECODE_SOME && d->most != GEN_DECODE_MOST)
         return rp_fail(err, RP_UNSUPPORTED, "decode step: no kernels for up to %u sequences",
                        d->most);
     if (is_many(d)) return gen_decode_many_fit(d, n_sm, max_shared, err);

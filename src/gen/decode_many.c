@@ -13,7 +13,6 @@ BASE_EMBED(decode_stream_cu);
 
 enum {
     ROWS = GEN_DECODE_MOST,
-    FEW_ROWS = 32,    /* for which products have smaller instructions */
     TILE = 16,        /* columns */
     UNIT = 32,        /* of each matrix */
     CHUNK = 128,      /* k of a copy */
@@ -158,20 +157,18 @@ static void put_product(const gen_decode *d, const product *p, base_buf *out) {
     gen_decode_name(d, p->k, name);
     base_buf_printf(
         out,
-        "template <int HIGH>\nusing %s_product = rk_many_product<rk_many_rows<%u, %u, %d, "
-        "%d, %u, %u, RK_BLOCKS(%u), %d, %d, HIGH>, %s, %u, %u, %u>;\n"
-        "static_assert(%s_product<%d>::tile::BYTES == %zu, \"shared memory\");\n",
-        name, gen_decode_k(d, p->k), j->tiles, ROWS, CHUNK, j->stages, j->slices, j->splits, ROWS,
-        j->splits > 1, p->epilogue, j->units, units_per_job(j, p->k), j->parts, name, ROWS,
+        "typedef rk_many_product<rk_many_rows<%u, %u, %d, %d, %u, %u, RK_BLOCKS(%u), %d, %d, %u>, "
+        "%s, %u, %u, %u> %s_product;\n"
+        "static_assert(%s_product::tile::BYTES == %zu, \"shared memory\");\n",
+        gen_decode_k(d, p->k), j->tiles, ROWS, CHUNK, j->stages, j->slices, j->splits, ROWS,
+        j->splits > 1, d->most, p->epilogue, j->units, units_per_job(j, p->k), j->parts, name, name,
         shared_bytes(j));
     gen_decode_head(d, p->k, 1, j->splits > 1 ? j->splits : 0, out);
     base_buf_puts(out, "    rk_launch_dependents();\n");
-    base_buf_printf(
-        out,
-        "    char *const arg[] = {%s};\n    const long long dim[] = {d0};\n    "
-        "if (d0 <= %d)\n        rk_run_many<%s_product<%d>>(arg, dim, %s, a0, d0);\n    "
-        "else\n        rk_run_many<%s_product<%d>>(arg, dim, %s, a0, d0);\n}\n",
-        p->args, FEW_ROWS, name, FEW_ROWS, p->rows, name, ROWS, p->rows);
+    base_buf_printf(out,
+                    "    char *const arg[] = {%s};\n    const long long dim[] = {d0};\n    "
+                    "rk_run_many<%s_product>(arg, dim, %s, a0, d0);\n}\n",
+                    p->args, name, p->rows);
 }
 
 static void put_matrices(const gen_decode *d, base_buf *out) {

@@ -57,7 +57,12 @@ static struct code {
     gen_decode d;
     hal_module *module;
     hal_function of[GEN_DECODE_KERNELS_];
-} codes[N_SHAPES];
+} codes[N_SHAPES][2]; /* of some rows, of all */
+
+/* Those that a step of so many rows runs. */
+static const struct code *code_of(size_t shape, uint32_t rows) {
+    return &codes[shape][rows > GEN_DECODE_SOME];
+}
 
 #define NEEDS_GPU() \
     if (why_not) SKIP_TEST("%s", why_not)
@@ -367,10 +372,10 @@ static void attention_is_near_whoever_takes_a_row(void **state) {
     for (size_t s = 0; s < N_SHAPES; s++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             attention a = attention_of(&shapes[s], rows[i]);
-            assert_int_equal(gen_decode_launch_of(&codes[s].d, GEN_DECODE_LAST).blocks,
+            assert_int_equal(gen_decode_launch_of(&codes[s][1].d, GEN_DECODE_LAST).blocks,
                              2 * shapes[s].n_sm);
-            check_attention(&codes[s], &a, false);
-            check_attention(&codes[s], &a, true);
+            check_attention(&codes[s][1], &a, false);
+            check_attention(&codes[s][1], &a, true);
             attention_done(&a);
         }
 }
@@ -458,10 +463,11 @@ static void every_column_is_of_one_block(void **state) {
     (void)state;
     NEEDS_GPU();
     for (size_t s = 0; s < N_SHAPES; s++) {
-        const gen_decode_job *up = &codes[s].d.job[GEN_DECODE_UP],
-                             *logits = &codes[s].d.job[GEN_DECODE_LOGITS];
+        const gen_decode_job *up = &codes[s][1].d.job[GEN_DECODE_UP],
+                             *logits = &codes[s][1].d.job[GEN_DECODE_LOGITS];
         if (shapes[s].parts) assert_true(up->parts == 3 && logits->parts == 3);
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) run_gates(&codes[s], rows[i]);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            run_gates(code_of(s, rows[i]), rows[i]);
     }
 }
 
@@ -721,20 +727,22 @@ static void the_first_largest_logit_is_found(void **state) {
     NEEDS_GPU();
     for (size_t s = 0; s < N_SHAPES; s++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            head h = head_of(&codes[s].d, rows[i]);
-            check_head(&codes[s], &h, i ? rows[i] : 2);
+            const struct code *c = code_of(s, rows[i]);
+            head h = head_of(&c->d, rows[i]);
+            check_head(c, &h, i ? rows[i] : 2);
             head_done(&h);
         }
 }
 
 /* --- code ---------------------------------------------------------------------------- */
 
-static void compile(const compile_nvrtc *nvrtc, const struct shape *s, struct code *c) {
+static void compile(const compile_nvrtc *nvrtc, const struct shape *s, uint32_t most,
+                    struct code *c) {
     char name[GEN_DECODE_NAME], *path = NULL;
     rp_error err = {0};
     base_buf text;
     base_buf_init(&text, 0);
-    c->d = (gen_decode){.s = s->s, .most = MOST};
+    c->d = (gen_decode){.s = s->s, .most = most};
     c->d.s.eps = 1e-5f;
     c->d.s.rope_neighbours = true;
     CHECK_OK(gen_decode_fit(&c->d, s->n_sm, MAX_SHARED, &err), &err);
@@ -762,7 +770,10 @@ static int set_up(void **state) {
     CHECK_OK(cache_store_open(NULL, &store, &err), &err);
     device->ops->info(device, &info);
     CHECK_OK(compile_nvrtc_find(info.arch, &nvrtc, &err), &err);
-    for (size_t s = 0; s < N_SHAPES; s++) compile(&nvrtc, &shapes[s], &codes[s]);
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        compile(&nvrtc, &shapes[s], GEN_DECODE_SOME, &codes[s][0]);
+        compile(&nvrtc, &shapes[s], GEN_DECODE_MOST, &codes[s][1]);
+    }
     compile_nvrtc_done(&nvrtc);
     return 0;
 }
@@ -770,7 +781,8 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     if (why_not) return 0;
-    for (size_t s = 0; s < N_SHAPES; s++) device->ops->module_free(codes[s].module);
+    for (size_t s = 0; s < N_SHAPES; s++)
+        for (size_t i = 0; i < 2; i++) device->ops->module_free(codes[s][i].module);
     cache_store_close(store);
     hal_close(device);
     return 0;

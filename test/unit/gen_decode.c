@@ -15,7 +15,7 @@ static const gen_step shapes[] = {
     {.hidden = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .ffn = 14336, .vocab = 128256},
     {.hidden = 64, .heads = 2, .kv_heads = 1, .head_dim = 32, .ffn = 96, .vocab = 100}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-static const uint32_t classes[] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_MOST};
+static const uint32_t classes[] = {1, 2, 4, GEN_DECODE_FEW, GEN_DECODE_SOME, GEN_DECODE_MOST};
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 
 static gen_decode decode_of(size_t shape, uint32_t most) {

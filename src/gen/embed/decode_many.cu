@@ -322,7 +322,7 @@ template <class T, class E, int UNITS_, int PER, int PARTS>
 struct rk_many_product : E {
     typedef T tile;
     enum {
-        HALVES = E::PAIRS ? 1 : (int)E::MATS, /* pieces of a unit */
+        DEALT = PARTS > 0, HALVES = E::PAIRS ? 1 : (int)E::MATS, /* pieces of a unit */
         BLOCKS = PARTS ? PARTS : 1,
         PIECES = UNITS_ * HALVES, MOST = PARTS ? (PIECES + PARTS - 1) / PARTS + HALVES - 1 : 0,
         UNITS = PER, JOBS = PARTS ? PARTS * ((MOST + PER * HALVES - 1) / (PER * HALVES)) : (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * HALVES

@@ -210,9 +210,9 @@ struct rk_job {
  * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own, or
  * ask_pair() and put_pair() do both. put() has a row and how far `below` it the element is: within a tile of rows. Of NEAR sums, put_near() is sooner done. Else end() does a row of a unit, by a warp. */
 
-/* No sums have fewer steps, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, and nothing of whole rows is wanted. */
+/* No sums have fewer steps, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, nothing of whole rows is wanted, and jobs are not DEALT. */
 struct rk_far {
-    enum { NEAR = 0, TOGETHER = 0, KEEPS = 0 };
+    enum { NEAR = 0, TOGETHER = 0, KEEPS = 0, DEALT = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
     RP_INLINE float scale(long long) { return 1.0f; } /* that sums of a row are multiplied by, where results are pieces of tiles */

@@ -121,7 +121,7 @@ RP_INLINE rk_share rk_share_of(long long rows)
     typedef typename P::tile T;
     rk_share s;
     const int rank = T::SPLITS > 1 ? rk_cluster_rank() : 0;
-    s.row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS);
+    s.row_tiles = P::ONCE ? 1 : (int)((rows + T::COLUMNS - 1) / T::COLUMNS);
     s.high = rk_high(T::COLUMNS, rows);
     s.jobs = P::JOBS * s.row_tiles;
     s.block = blockIdx.x / T::SPLITS;
@@ -213,7 +213,7 @@ struct rk_source {
     RP_INLINE_MEMBER void run() const
     {
         int mine = s.jobs > s.block ? (s.jobs - s.block + s.blocks - 1) / s.blocks : 0;
-        while (mine && !P::job((s.block + (mine - 1) * s.blocks) / s.row_tiles).tiles) mine--;
+        while (P::DEALT && mine && !P::job((s.block + (mine - 1) * s.blocks) / s.row_tiles).tiles) mine--;
         const int total = mine * s.chunks, ahead = total < T::STAGES ? total : (int)T::STAGES;
         rk_cursor<P> first, c;
         first.at = s.block;

@@ -282,7 +282,7 @@ struct rk_pieces_of_tiles<P, true> {
 #pragma unroll 1
         for (int i = threadIdx.x; i < job.n_units * OF_UNIT * T::PIECE; i += T::WORKERS) {
             const int row = i % T::PIECE, unit = i / T::PIECE / OF_UNIT, c = i / T::PIECE % OF_UNIT * EACH, column = (job.unit + unit) * P::COLUMNS + c;
-            if (row >= rows || column >= P::ACROSS || !job.has(unit * 4 + c / 16)) continue;
+            if (row >= rows || column >= P::ACROSS || (P::DEALT && !job.has(unit * 4 + c / 16))) continue;
             make(result + rk_tile_row(row0 + row, tiles) * P::ACROSS + rk_tile_column(row0 + row, column, tiles),
                  sums + row * T::ROW + unit * 2 * P::COLUMNS + c, P::scale(row0 + row));
         }
@@ -360,7 +360,7 @@ RP_FN void rk_ring_open(rp_u32 full, rp_u32 empty)
     }
 }
 
-/* P: tile, an epilogue, JOBS and job(), and whether weights are read ONCE. x: as rk_arrange_rows leaves it. */
+/* P: tile, an epilogue, JOBS and job(), whether there is but one tile of rows, so that weights are read ONCE, and whether jobs are DEALT: the last of a block may be none, or have some of its tiles. x: as rk_arrange_rows leaves it. */
 template <class P>
 RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, const char *w, long long rows)
 {
@@ -395,7 +395,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         const long long row0 = (long long)(at % s.row_tiles) * T::COLUMNS;
         const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
         const rk_job job = P::job(at / s.row_tiles);
-        if (!job.tiles) break;
+        if (P::DEALT && !job.tiles) break;
         rk_part<T> part;
         if (OF_WARPS) {
             typedef typename rk_results_of_warp<P, rk_part<T>>::type results;
