@@ -20,7 +20,9 @@ enum {
     SHARED_TILES = 6, /* of a job that blocks share */
     CLUSTERS = 24,    /* of more than two blocks that surely run at once */
     WARP = 32,
-    WORKERS = 256,    /* threads that multiply */
+    WORKERS = 256,    /* threads that multiply, beside warps that fetch: */
+    FETCHERS = 2,     /* one for weights, one for rows */
+    FETCHERS_ONE = 4, /* where k is one slice */
     SUM_ROW = 132,    /* floats of a row of sums */
     STATIC = 1 << 10, /* bytes of static shared memory: scales, in front of what is aligned */
     STREAM_CELLS = 3, /* of the cache, on their way a warp of attention, at most */
@@ -42,6 +44,10 @@ static uint32_t units_per_job(const gen_decode_job *j, uint32_t m) {
 
 static uint32_t count_jobs(const gen_decode_job *j, uint32_t m) {
     return gen_div_up(j->units, units_per_job(j, m));
+}
+
+static uint32_t fetchers_of(const gen_decode_job *j) {
+    return j->slices == 1 ? FETCHERS_ONE : FETCHERS;
 }
 
 /* As BYTES of rk_many_rows. */
@@ -139,7 +145,7 @@ gen_decode_launch gen_decode_many_launch(const gen_decode *d, gen_decode_kernel 
     if (k >= GEN_DECODE_MATRICES_)
         return (gen_decode_launch){d->attention_blocks, d->attention.warps * WARP, ring_bytes(d)};
     const gen_decode_job *j = &d->job[k];
-    return (gen_decode_launch){j->blocks, WORKERS + (j->slices == 1 ? 128 : 32), shared_bytes(j)};
+    return (gen_decode_launch){j->blocks, WORKERS + fetchers_of(j) * WARP, shared_bytes(j)};
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -155,14 +161,14 @@ static void put_product(const gen_decode *d, const product *p, base_buf *out) {
     const gen_decode_job *j = &d->job[p->k];
     char name[GEN_DECODE_NAME];
     gen_decode_name(d, p->k, name);
-    base_buf_printf(
-        out,
-        "typedef rk_many_product<rk_many_rows<%u, %u, %d, %d, %u, %u, RK_BLOCKS(%u), %d, %d, %u>, "
-        "%s, %u, %u, %u> %s_product;\n"
-        "static_assert(%s_product::tile::BYTES == %zu, \"shared memory\");\n",
-        gen_decode_k(d, p->k), j->tiles, ROWS, CHUNK, j->stages, j->slices, j->splits, ROWS,
-        j->splits > 1, d->most, p->epilogue, j->units, units_per_job(j, p->k), j->parts, name, name,
-        shared_bytes(j));
+    base_buf_printf(out,
+                    "typedef rk_many_product<rk_many_rows<%u, %u, %d, %d, %u, %u, RK_BLOCKS(%u), "
+                    "%d, %d, %u, %u>, "
+                    "%s, %u, %u, %u> %s_product;\n"
+                    "static_assert(%s_product::tile::BYTES == %zu, \"shared memory\");\n",
+                    gen_decode_k(d, p->k), j->tiles, ROWS, CHUNK, j->stages, j->slices, j->splits,
+                    ROWS, j->splits > 1, d->most, fetchers_of(j), p->epilogue, j->units,
+                    units_per_job(j, p->k), j->parts, name, name, shared_bytes(j));
     gen_decode_head(d, p->k, 1, j->splits > 1 ? j->splits : 0, out);
     base_buf_puts(out, "    rk_launch_dependents();\n");
     base_buf_printf(out,

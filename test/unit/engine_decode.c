@@ -29,11 +29,11 @@ static void any_number_of_sequences_is_near(void **state) {
                           0.25); /* a prompt of two tokens is no decode step */
 }
 
-/* Where the batch is in several places of a tile of rows, and of 17 not at its end; heads whose rows are read in halves. */
+/* Kernels of up to 32 rows and those of more, where the batch is in several places of a tile of rows, and of 17 not at its end; heads whose rows are read in halves. */
 static void many_sequences_are_near(void **state) {
     (void)state;
     NEEDS_GPU();
-    decode_check_together("synthetic:tiny-64", &(uint32_t){9}, 1, NULL, 0.25);
+    decode_check_together("synthetic:tiny-64", &(uint32_t){33}, 1, NULL, 0.25);
     decode_check_together(MODEL, &(uint32_t){17}, 1, "long_prefill_token_threshold=1", 0.25);
 }
 

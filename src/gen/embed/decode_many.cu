@@ -327,7 +327,7 @@ struct rk_many_product : E {
         PIECES = UNITS_ * HALVES, MOST = PARTS ? (PIECES + PARTS - 1) / PARTS + HALVES - 1 : 0,
         UNITS = PER, JOBS = PARTS ? PARTS * ((MOST + PER * HALVES - 1) / (PER * HALVES)) : (UNITS_ + PER - 1) / PER, ONCE = 1, OF_UNIT = 2 * HALVES
     };
-    static_assert(!PARTS || HALVES == 1 || (HALVES == 2 && E::TILED && T::FETCHERS == 1), "halves");
+    static_assert(!PARTS || HALVES == 1 || (HALVES == 2 && E::TILED && T::OF_TILES == 1), "halves");
     RP_INLINE rk_job job(int i)
     {
         if (PARTS) {

@@ -64,14 +64,14 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
     }
 }
 
-/* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
+/* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. FETCHERS warps bring chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
  * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. ONE: no block has more than one job, so that its sums lie where the
  * ring was. HIGH: rows that may be there, which are multiplied, of a tile that has room for COLUMNS. */
-template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_, int HIGH_ = COLUMNS_>
+template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_, int HIGH_ = COLUMNS_, int FETCHERS_ = SLICES_ == 1 ? 4 : 1>
 struct rk_many_rows {
     enum {
         K = K_, TILES = TILES_, COLUMNS = COLUMNS_, HIGH = HIGH_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
-        FETCHERS = SLICES == 1 ? 4 : 1, OF_TILES = FETCHERS == 1 ? 1 : FETCHERS - 1, /* warps that fetch, and of these tiles of weights */
+        FETCHERS = FETCHERS_, OF_TILES = FETCHERS == 1 ? 1 : FETCHERS - 1, /* warps that fetch, and of these tiles of weights */
         THREADS = WORKERS + FETCHERS * 32, READERS = WORKERS / 32, /* warps that read a chunk */
         CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
         OWN = SLICES / SPLITS, /* slices of a block */
@@ -192,7 +192,7 @@ struct rk_source {
         const int steps = rk_steps<T>(s.first + c.chunk), bytes = steps * 512, tile = rk_fetched_tile<T>();
         const rp_u32 to = ring + c.slot * T::STAGE + T::place(tile, P::PAIRS ? 1 : P::MATS) * T::TILE_CHUNK, bar = full + 8 * c.slot;
         if (threadIdx.x % 32 == 0) {
-            const int tiles = T::FETCHERS == 1 ? c.tiles : tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0;
+            const int tiles = T::OF_TILES > 1 ? (tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0) : tile < 32 ? c.tiles : 0;
             const bool rows = rk_fetcher<T>() == T::FETCHERS - 1;
             rk_barrier_expect(bar, tiles * bytes + (rows ? steps * 32 * s.high : 0));
         }

@@ -375,12 +375,12 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     }
     __syncthreads();
     if (threadIdx.x >= T::WORKERS) {
-        if (T::FETCHERS == 4) rk_give_registers<24>();
+        if (T::SLICES == 1) rk_give_registers<24>();
         const rk_source<P> source = {w, x, ring, full, empty, s};
         source.run();
         return;
     }
-    if (T::FETCHERS == 4) rk_take_registers<240>();
+    if (T::SLICES == 1) rk_take_registers<240>();
     typename P::facts facts;
     typename P::kept kept;
     facts.before(arg, dim);
