@@ -32,8 +32,8 @@ done
 mkdir -p "$out/$B/emu"
 cp "$B/emu/libcuda.so.1" "$out/$B/emu/"
 cp -L /lib64/ld-linux-x86-64.so.2 "$out/libc/"
-# data and runners; the sources stay here, but for one whose lines a test wants to be told
-(find test bench docs -type f ! -name '*.c' ! -name '*.h' && echo scripts/fetch-model.sh test/unit/jit_breaks.c | tr ' ' '\n') |
+# data and runners; the sources stay here, but for those whose lines tests want to be told
+(find test bench docs -type f ! -name '*.c' ! -name '*.h' && echo scripts/fetch-model.sh test/unit/jit_breaks.c test/unit/jit_unlowered.c | tr ' ' '\n') |
     tar cf - -T - | tar xf - -C "$out"
 printf 'test/run.sh %s runs the tests, test/run.sh %s gpu those for a GPU.\n' "$B" "$B" > "$out/README"
 echo "$out"
