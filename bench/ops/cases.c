@@ -74,6 +74,18 @@ static uint32_t topk(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
     return 2;
 }
 
+static uint32_t index_add(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
+    (void)g;
+    out[0] = rp_index_add(in[0], 0, in[1], in[2]);
+    return 1;
+}
+
+static uint32_t index_copy(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
+    (void)g;
+    out[0] = rp_index_copy(in[0], 0, in[1], in[2]);
+    return 1;
+}
+
 /* --- elements ---------------------------------------------------------------------- */
 
 static uint32_t gelu_bias(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
@@ -197,7 +209,7 @@ static const bench_case cases[] = {
     CASE(mean_var),  CASE(mean_pool),   CASE(embedding), CASE(transpose),
     CASE(chain),     CASE(cumsum),      CASE(topk),      {"matvec", linear_nk, NULL},
     CASE(linear_nk), CASE(linear_kn),   CASE(mlp),       CASE(seed_attention),
-    CASE(attention), CASE(llama_layer),
+    CASE(attention), CASE(llama_layer), CASE(index_add), CASE(index_copy),
 };
 
 const bench_case *bench_case_find(const char *name) {

@@ -23,7 +23,8 @@ typedef struct operand {
     char name[32];
     bool weight;
     double scale;   /* ~ */
-    uint32_t below; /* <; 0: not whole */
+    uint32_t below; /* < or !; 0: not whole */
+    bool distinct;  /* ! */
     rp_buffer buffer;
 } operand;
 
@@ -68,7 +69,9 @@ static uint32_t mixed(uint32_t x) {
 static void fill(operand *o, uint32_t which) {
     size_t n = count(&o->buffer);
     for (size_t i = 0; i < n; i++) {
-        uint32_t h = mixed((uint32_t)i ^ mixed(which + 1)), u;
+        uint32_t h = o->distinct ? (uint32_t)i * 0x9e3779b1u
+                                 : mixed((uint32_t)i ^ mixed(which + 1));
+        uint32_t u;
         float v = ((float)(h >> 8) * 0x1p-23f - 1.0f) * (float)o->scale;
         if (o->below) v = (float)(h % o->below);
         memcpy(&u, &v, sizeof u);
@@ -99,7 +102,9 @@ static bool parse_operand(const char *text, operand *o) {
         if (o->buffer.rank == RP_MAX_RANK) return false;
         o->buffer.dim[o->buffer.rank++] = strtol(at, &at, 10);
         if (*at == ']' && at[1] == '~') o->scale = strtod(at + 2, NULL);
-        if (*at == ']' && at[1] == '<') o->below = (uint32_t)strtoul(at + 2, NULL, 10);
+        o->distinct = *at == ']' && at[1] == '!';
+        if (o->distinct || (*at == ']' && at[1] == '<'))
+            o->below = (uint32_t)strtoul(at + 2, NULL, 10);
         if (*at != ',') return *at == ']';
     }
 }

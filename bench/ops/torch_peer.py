@@ -30,8 +30,9 @@ def mixed(x):  # Wellons' lowbias32, as in ops.c
         return x ^ (x >> np.uint32(16))
 
 
-def filled(which, dtype, dims, scale, below):
-    h = mixed(np.arange(math.prod(dims), dtype=np.uint32) ^ mixed(np.uint32(which + 1)))
+def filled(which, dtype, dims, scale, below, distinct):
+    place = np.arange(math.prod(dims), dtype=np.uint32)
+    h = place * np.uint32(0x9E3779B1) if distinct else mixed(place ^ mixed(np.uint32(which + 1)))
     if dtype == "i32":
         return torch.from_numpy((h % np.uint32(below)).astype(np.int32)).reshape(dims)
     if below:
@@ -42,7 +43,7 @@ def filled(which, dtype, dims, scale, below):
     return torch.from_numpy(v).reshape(dims)
 
 
-OPERAND = re.compile(r"(@?)(\w+):(\w+)\[([\d,]+)\](?:~([\d.]+))?(?:<(\d+))?$")
+OPERAND = re.compile(r"(@?)(\w+):(\w+)\[([\d,]+)\](?:~([\d.]+))?(?:([<!])(\d+))?$")
 
 
 def read_cases(path):
@@ -130,6 +131,8 @@ FUNCTIONS = {
     "chain": chain,
     "cumsum": lambda x: torch.cumsum(x, -1),
     "topk": topk,
+    "index_add": lambda x, idx, src: x.index_add(0, idx, src),
+    "index_copy": lambda x, idx, src: x.index_copy(0, idx.long(), src),
     "matvec": F.linear,
     "linear_nk": F.linear,
     "linear_kn": lambda x, w: x @ w,
@@ -169,9 +172,9 @@ class Peer:
     def open(self, name):
         self.close()
         operands = []
-        for i, (weight, key, dtype, dims, scale, below) in enumerate(self.cases[name]):
+        for i, (weight, key, dtype, dims, scale, how, below) in enumerate(self.cases[name]):
             dims = [int(d) for d in dims.split(",")]
-            operands.append((weight, key, filled(i, dtype, dims, float(scale or 1), int(below or 0))))
+            operands.append((weight, key, filled(i, dtype, dims, float(scale or 1), int(below or 0), how == "!")))
         self.inputs = [value for weight, _, value in operands if not weight]
         t0 = time.perf_counter()
         self.f = torch.compile(Case(FUNCTIONS[name], operands).eval(), dynamic=False, fullgraph=True, mode=self.mode)
