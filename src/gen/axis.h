@@ -28,15 +28,15 @@ void gen_sort(void *const *arg, const long long *dim, long long begin, long long
 #define GEN_SORT_WORK 16 /* bytes of work an element */
 
 /* Last argument of a scatter. x and y are [outer, n, inner], src [outer, k, inner]; the index has one entry for all of outer
- * where own_outer is 0, and for all of inner where own_inner is. */
+ * where own_outer is 0, and for all of inner where own_inner is. groups: gen_scatter_groups. */
 typedef struct gen_scatter_record {
     ir_dim_code n, k, inner;
     uint32_t op, dtype, index_dtype;
-    uint32_t own_outer, own_inner, zero;
+    uint32_t own_outer, own_inner, groups;
 } gen_scatter_record;
 _Static_assert(sizeof(gen_scatter_record) == 3 * sizeof(ir_dim_code) + 24,
                "stored as bytes: no padding");
-/* arg: x, index, src, y, record. Items: gen_cumsum_items. */
+/* arg: x, index, src, y, record. Items: gen_scatter_items. */
 void gen_scatter(void *const *arg, const long long *dim, long long begin, long long end,
                  void *scratch);
 
@@ -45,6 +45,9 @@ const char *gen_axis_name(ir_op op);
 /* RP_UNSUPPORTED for types that have no kernel. */
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) RP_MUST_USE;
 ir_dim gen_cumsum_items(ir_dims *t, ir_dim outer, ir_dim inner);
+/* Shares of the rows of n that an item may have of a scatter whose lines are narrow; 0: items are columns, as those of a scan. */
+uint32_t gen_scatter_groups(const ir_dims *t, ir_dim inner);
+ir_dim gen_scatter_items(ir_dims *t, ir_dim outer, ir_dim inner);
 /* Bytes of thread-local scratch. */
 int64_t gen_topk_scratch(const gen_axis_record *r);
 

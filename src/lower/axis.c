@@ -66,7 +66,8 @@ rp_status lower_scatter_record(const ir_graph *g, const ir_node *n, ir_dims *dim
                               .dtype = x->dtype,
                               .index_dtype = index->dtype,
                               .own_outer = !ir_dim_is(dims, index_outer, 1),
-                              .own_inner = !ir_dim_is(dims, index_inner, 1)};
+                              .own_inner = !ir_dim_is(dims, index_inner, 1),
+                              .groups = gen_scatter_groups(dims, inner)};
     if (inner == IR_DIM_BAD) return lower_bytes_refused(g, x, err);
     RP_TRY(ir_dim_code_of(dims, count(g, &x->shape, axis, axis + 1, dims), &r->n, err));
     RP_TRY(ir_dim_code_of(dims, count(g, src, axis, axis + 1, dims), &r->k, err));
@@ -77,8 +78,8 @@ void lower_scatter_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, lo
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     *out = (lower_launch){.name = ir_op_table(n->op)->name, .n_alts = 1, .grain = 1};
     out->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = "@scatter"};
-    out->rows = out->items = gen_cumsum_items(dims, count(g, &n->shape, 0, axis, dims),
-                                              count(g, &n->shape, axis + 1, n->shape.rank, dims));
+    out->rows = out->items = gen_scatter_items(dims, count(g, &n->shape, 0, axis, dims),
+                                               count(g, &n->shape, axis + 1, n->shape.rank, dims));
 }
 
 /* --- in a piece ------------------------------------------------------------------- */

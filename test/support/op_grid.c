@@ -306,7 +306,8 @@ static void scans(const taker *to, const char *type, const char *shape, int rank
     take(to, &q, special);
 }
 
-/* Elements of every type at indices with equals, one for each, for each row, or for each column; every op that has the type. */
+/* Elements of every type at indices with equals, one for each, for each row, or for each column, or for each row of wide ones;
+ * every op that has the type. */
 static void scatters(const taker *to, const char *type, const char *index) {
     static const char *const names[] = {"scatter", "scatter_add", "scatter_prod", "scatter_amax",
                                         "scatter_amin"};
@@ -319,19 +320,37 @@ static void scatters(const taker *to, const char *type, const char *index) {
                     "  %%e = iota {axis=1, dtype=i32, shape=[3,T,1]}\n"
                     "  %%three = const 3 : i32[]\n  %%h = remainder %%f, %%three\n"
                     "  %%j = remainder %%e, %%three\n  %%u = iota {axis=2, dtype=i32, "
-                    "shape=[1,1,19]}\n  %%v = floor_divide %%u, %%three\n",
+                    "shape=[1,1,19]}\n  %%v = floor_divide %%u, %%three\n"
+                    "  %%two = const 2 : i32[]\n  %%d = iota {axis=0, dtype=i32, shape=[3,1,1]}\n"
+                    "  %%w = floor_divide %%d, %%two\n",
                     type, type, index);
     for (int op = 0; op < (joins ? 5 : 1); op++) {
-        const char *at[] = {"i", "h", "j", "v"};
-        for (int k = 0; k < 4; k++) {
+        const char *at[] = {"i", "h", "j", "v", "w"};
+        const int axis[] = {1, 1, 1, 2, 0};
+        for (int k = 0; k < 5; k++) {
             char name[32];
             (void)snprintf(name, sizeof name, "y%d%d", op, k);
             base_buf_printf(&q.text, "  %%%s = %s %%x, %%%s, %%s {axis=%d}\n", name, names[op],
-                            at[k], k < 3 ? 1 : 2);
+                            at[k], axis[k]);
             /* The interpreter rounds each sum and product, too. */
             returns(&q, wide ? 1 : 0, 0, name);
         }
     }
+    take(to, &q, false);
+}
+
+/* More rows, and columns with indices of their own, than are looked at before any is joined. */
+static void long_scatter(const taker *to) {
+    op_grid q = {0};
+    base_buf_init(&q.text, 0);
+    base_buf_puts(&q.text, "graph @rows(%x: i32[50,3], %s: i32[700,3], %c: i32[3,600]) {\n"
+                           "  %e = iota {axis=0, dtype=i32, shape=[700,1]}\n"
+                           "  %n = const 47 : i32[]\n  %i = remainder %e, %n\n"
+                           "  %y = scatter_add %x, %i, %s {axis=0}\n"
+                           "  %two = const 2 : i32[]\n  %j = remainder %c, %two\n"
+                           "  %z = scatter_add %c, %j, %c {axis=0}\n");
+    returns(&q, 0, 0, "y");
+    returns(&q, 0, 0, "z");
     take(to, &q, false);
 }
 
@@ -341,6 +360,7 @@ void op_grid_scatters(op_grid_fn *fn, void *user) {
                                         "i16", "u8",  "i8",   "bool", "f8e5m2"};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         scatters(to, types[t], t & 1 ? "i64" : "i32");
+    long_scatter(to);
 }
 
 void op_grid_scans(op_grid_fn *fn, void *user) {
