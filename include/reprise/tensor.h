@@ -12,9 +12,9 @@
 #include "reprise/op.h"
 
 /* Each call that makes a tensor tells its file and line: macros of the same names, at the end of this header, put RP_AT around it. An
- * error of the trace or of a compile begins with the line; logs, dumps and comments of kernels name them. Nothing else depends
- * on them. Define RP_NO_SITES before the first include to leave them out; a call through a pointer, or with its name in
- * parentheses, tells none, and what it made is counted to the next call that does. */
+ * error of the trace or of a compile begins with the line, one of the trace then with the call ("layer_norm: mul: ..."); logs, dumps
+ * and comments of kernels name them. Nothing else depends on them. Define RP_NO_SITES before the first include to leave them out; a
+ * call through a pointer, or with its name in parentheses, tells none, and what it made is counted to the next call that does. */
 #ifdef RP_NO_SITES
 #define RP_AT(name, call) (call)
 #else

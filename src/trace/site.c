@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/node.h"
 #include "trace/record.h"
 
 enum { MOST_FRESH = 1 << 16 }; /* where nobody tells sites: the list begins anew */
@@ -63,10 +64,24 @@ rp_tensor trace_fetched(rp_tensor x) {
     return input ? trace_made(x.graph, x.ref) : x;
 }
 
+/* What the user called is named where a part of it failed: "layer_norm: mul: f32[...". */
+static void name_call(const char *call, rp_error *err) {
+    if (!call || err->code == RP_NOMEM || strncmp(call, "rp_", 3) != 0) return;
+    const char *name = call + 3;
+    const size_t n = strlen(name), room = sizeof err->text;
+    if (strncmp(err->text, name, n) == 0 && !ir_name_char(err->text[n])) return;
+    if (n + 3 > room / 2) return;
+    memmove(err->text + n + 2, err->text, room - n - 3);
+    memcpy(err->text, name, n);
+    memcpy(err->text + n, ": ", 2);
+    err->text[room - 1] = 0;
+}
+
 static RP_APART void told(rp_graph *g, const ir_site *s) {
     if (g && !g->ir) g = trace_current(); /* what is kept is told there */
     if (!g || g->finished) return;
     if (g->err.code != RP_OK && !g->blamed) {
+        name_call(s->call, &g->err);
         ir_site_put(s, &g->err);
         g->blamed = true;
     }

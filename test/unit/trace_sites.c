@@ -201,9 +201,47 @@ static void errors_of_a_trace_begin_with_the_line(void **state) {
         assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
         begins_with(&err, line,
                     i == 0   ? "add: element types"
-                    : i == 1 ? "mul: "
+                    : i == 1 ? "rms_norm: mul: f32[T,8] and f32[5] do not broadcast"
                     : i == 2 ? "size (T) // (0)"
                              : "size: axis 7");
+        rp_graph_free(g);
+    }
+}
+
+/* And not the op within that could not be made alone; what says its own name says it once. */
+static void errors_of_a_trace_name_the_call(void **state) {
+    static const char *const want[] = {
+        "layer_norm: mul: f32[2,3,4] and f32[7] do not broadcast",
+        "conv2d: reshape: ",
+        "scaled_dot_product_attention: matmul: ",
+        "max: f32[2,3,4] and f32[7] do not broadcast",
+        "sub: f32[2,3,4] and f32[7] do not broadcast",
+        "relu: max: wants f32, f16, bf16, f64, i32 or i64, not bool[2,3]",
+        "softmax: axis 3 out of range for f32[2,3,4]",
+        "var: wants f32",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        rp_error err = {0};
+        int line = 0;
+        rp_graph *g = rp_graph_new("bad");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3, 4)), none = rp_none(), y = x;
+        rp_tensor n = rp_input(g, "n", RP_DTYPE_BOOL, RP_SHAPE(2, 3));
+        rp_tensor u = rp_input(g, "u", RP_DTYPE_F32, RP_SHAPE(7));
+        rp_tensor k = rp_input(g, "k", RP_DTYPE_F32, RP_SHAPE(2, 3, 5));
+        rp_tensor w = rp_input(g, "w", RP_DTYPE_F32, RP_SHAPE(1, 2, 1, 1));
+        rp_sdpa_args a = {.q = x, .k = k, .v = x};
+        if (i == 0) y = rp_layer_norm(x, u, none, 1e-5), line = __LINE__;
+        if (i == 1) y = rp_conv2d(rp_unsqueeze(x, 0), w, u, NULL), line = __LINE__;
+        if (i == 2) y = rp_scaled_dot_product_attention(&a), line = __LINE__;
+        if (i == 3) y = rp_max(x, u), line = __LINE__;
+        if (i == 4) y = rp_sub(x, u), line = __LINE__;
+        if (i == 5) y = rp_relu(n), line = __LINE__;
+        if (i == 6) y = rp_softmax(x, 3), line = __LINE__;
+        if (i == 7) y = rp_var(n, 0, false, 1), line = __LINE__;
+        y = rp_exp(y);
+        assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+        begins_with(&err, line, want[i]);
         rp_graph_free(g);
     }
 }
@@ -270,6 +308,7 @@ int main(void) {
         cmocka_unit_test(kernels_name_them),
         cmocka_unit_test(a_trace_tells_them),
         cmocka_unit_test(errors_of_a_trace_begin_with_the_line),
+        cmocka_unit_test(errors_of_a_trace_name_the_call),
         cmocka_unit_test(errors_of_a_compile_begin_with_the_line),
         cmocka_unit_test(memory_may_end),
     };
