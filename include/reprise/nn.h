@@ -82,7 +82,8 @@ RP_API rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const 
  * extra, W' likewise]; extra is torch's output_padding, from 0 to below the strides. */
 RP_API rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
                                      const rp_conv_args *args, int64_t extra);
-/* x[N,C,H,W] by windows of size x size, stride apart (0: size). The mean counts padding as zeros, as torch's does. */
+/* x[N,C,H,W] by windows of size x size, stride apart (0: size), padding at most half of one. The mean counts padding as zeros, as
+ * torch's does. */
 RP_API rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
 RP_API rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
 /* x[N,C,H,W] with each element times x times. */

@@ -211,6 +211,12 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
     taps high, wide;
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
     if (stride == 0) stride = size;
+    if (size > 0 && padding > size / 2) { /* a window may be of padding alone */
+        (void)rp_fail(&x.graph->err, RP_INVALID,
+                      "pool: a padding of %lld is more than half of a window of %lld, of %s",
+                      (long long)padding, (long long)size, ir_type_of(x.graph->ir, x.ref).s);
+        return trace_bad(x.graph);
+    }
     if (s.rank != 4 || !taps_of(s.dim[2], size, stride, padding, 1, &high) ||
         !taps_of(s.dim[3], size, stride, padding, 1, &wide)) {
         if (trace_ready(x.graph))

@@ -717,6 +717,8 @@ static void composites_name_what_does_not_fit(void **state) {
         "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 5",
         "or x [...,D] and cos, sin broadcast to [...,D/2]; not f32[2,3,4] and f32[4]",
         "any: wants bool, not f32[2,3,4]; compare it",
+        "pool: a padding of 2 is more than half of a window of 3, of f32[1,2,3,4]",
+        "pool: a padding of 1 is more than half of a window of 1, of f32[1,2,3,4]",
         "with KV dividing H, not f32[3,2,4], f32[2,3,4] and f32[2,3,4]",
     };
     (void)state;
@@ -746,6 +748,8 @@ static void composites_name_what_does_not_fit(void **state) {
         case 13: y = rp_upsample_nearest2d(x, 5); break;
         case 14: y = rp_rope(x, v, u); break;
         case 15: y = rp_any(x, 0, false); break;
+        case 16: y = rp_max_pool2d(rp_unsqueeze(x, 0), 3, 0, 2); break;
+        case 17: y = rp_avg_pool2d(rp_unsqueeze(x, 0), 1, 0, 1); break;
         default: {
             rp_tensor q = rp_permute(x, (int[]){1, 0, 2}, 3);
             y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = q, .k = x, .v = x});

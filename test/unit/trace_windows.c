@@ -201,7 +201,7 @@ static bool pool(bool mean) {
     int64_t step = w.stride[0];
     if (w.stride[0] == 0) w.stride[0] = w.stride[1] = w.kernel[0];
     int64_t rows = count(&w, HIGH, d[2], false), columns = count(&w, WIDE, d[3], false);
-    bool fits = rows > 0 && columns > 0;
+    bool fits = rows > 0 && columns > 0 && w.padding[0] <= w.kernel[0] / 2;
     static double got[MOST], want[MOST];
     ir_value in;
     fill(&in, d);
