@@ -33,7 +33,8 @@ rp_status ir_read_fail(const ir_reader *s, const char *at, rp_status code, const
     va_start(ap, fmt);
     base_buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    rp_status st = rp_fail(s->err, code, "line %u: %s", line, b.data ? b.data : "out of memory");
+    rp_status st = rp_fail(s->err, code, "line %u: %s%s%s", line, s->op ? s->op : "",
+                           s->op ? ": " : "", b.data ? b.data : "out of memory");
     base_buf_done(&b);
     return st;
 }

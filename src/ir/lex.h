@@ -8,9 +8,10 @@ typedef struct ir_reader {
     const char *text, *p; /* NUL-terminated; the position in it */
     ir_graph *g;          /* whose size symbols are known; may be NULL before the first size */
     rp_error *err;
+    const char *op; /* whose operands and attributes are read; NULL: none */
 } ir_reader;
 
-/* "line N: ..." with the line of `at`. */
+/* "line N: ..." with the line of `at`, and the op after it. */
 rp_status ir_read_fail(const ir_reader *s, const char *at, rp_status code, const char *fmt, ...)
     RP_PRINTF(4, 5);
 /* Blanks and comments. */

@@ -186,6 +186,7 @@ static rp_status read_graph(parser *s);
 /* A graph in the place of a value: the same text with names of its own. The caller frees it. */
 static rp_status inner_graph(parser *s, ir_attr *a) {
     parser p = {.in = s->in, .counted = s->counted, .n_lines = s->n_lines, .depth = s->depth + 1};
+    p.in.op = NULL;
     if (p.depth >= IR_MAX_DEPTH) return FAIL("graphs are nested %u deep at most", IR_MAX_DEPTH);
     p.in.g = NULL;
     rp_status st = read_graph(&p);
@@ -328,7 +329,7 @@ static rp_status operands(parser *s, statement *m) {
 }
 
 /* The part between op and type. */
-static rp_status arguments(parser *s, statement *m) {
+static rp_status arguments_of(parser *s, statement *m) {
     if (m->op == IR_param || m->op == IR_state) return ir_read_name(&s->in, '@', m->leaf);
     if (m->op != IR_const) {
         RP_TRY(operands(s, m));
@@ -338,6 +339,13 @@ static rp_status arguments(parser *s, statement *m) {
     m->attr[1] = (ir_attr){.key = IR_ATTR_VALUE};
     m->n_attrs = 2;
     return ir_read_number(&s->in, &m->attr[1].u.f);
+}
+
+static rp_status arguments(parser *s, statement *m) {
+    s->in.op = ir_op_table(m->op)->name;
+    RP_TRY(arguments_of(s, m));
+    s->in.op = NULL;
+    return RP_OK;
 }
 
 static rp_status build(parser *s, statement *m, ir_ref *r, rp_error *e) {
@@ -423,7 +431,9 @@ static rp_status finish(parser *s, statement *m, const results *res) {
     rp_error e = {0};
     const char *at = s->in.p;
     m->n_in = 0;
+    s->in.op = "ret";
     RP_TRY(operands(s, m));
+    s->in.op = NULL;
     if (res->given && res->n != m->n_in) {
         return ir_read_fail(&s->in, at, RP_INVALID,
                             "ret gives another number of values than the header names");

@@ -138,7 +138,7 @@ static void views(void **state) {
         {"reshape %x {shape=[S,8]}",
          "reshape: f32[T,8] and f32[S,8] are not known to have equally many elements"},
         {"reshape %x {shape=[T-2,8]}", "reshape: axis 0 of f32[T-2,8] may be negative"},
-        {"reshape %x {shape=[1,1,1,1,1,1,T]}", "a tensor has at most 6 axes"},
+        {"reshape %x {shape=[1,1,1,1,1,1,T]}", "reshape: a tensor has at most 6 axes"},
         {"reshape %w4 {shape=[64,96]}", "reshape: not for q4_1[96,64]; dequant it"},
         {"permute %x {axes=[0]}", "permute: axes must name each axis of f32[T,8] once"},
         {"permute %x {axes=[0,0]}", "permute: axes must name each axis of f32[T,8] once"},

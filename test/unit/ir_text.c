@@ -134,18 +134,20 @@ static void errors_name_the_line(void **state) {
         {"graph @f(%x: f33[4]) {ret}", "line 1: unknown element type 'f33'"},
         {"graph @f(%x: f32[4], %x: f32[4]) {ret}", "line 1: input 'x' exists already"},
         {"graph @f(%x: f32[4]) {\n%y = foo %x\nret}", "line 2: unknown op 'foo'"},
-        {"graph @f(%x: f32[4]) {\n\n%y = neg %z\nret}", "line 3: no value %z so far"},
-        {"graph @f(%x: f32[4]) {\n%y = neg %y\nret}", "line 2: no value %y so far"},
+        {"graph @f(%x: f32[4]) {\n\n%y = neg %z\nret}", "line 3: neg: no value %z so far"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %y\nret}", "line 2: neg: no value %y so far"},
         {"graph @f(%x: f32[4]) {\n%x = neg %x\nret}", "line 2: value %x exists already"},
         {"graph @f(%x: f32[4]) {\n%y = neg %x : f32[5]\nret}",
          "line 2: type f32[5] is given, but neg gives f32[4]"},
-        {"graph @f(%x: f32[4]) {\n%y = neg %x {foo=1}\nret}", "line 2: unknown attribute 'foo'"},
-        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=one}\nret}", "line 2: expected an integer"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %x {foo=1}\nret}",
+         "line 2: neg: unknown attribute 'foo'"},
+        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=one}\nret}",
+         "line 2: sum: expected an integer"},
         {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=0, keep=2}\nret}",
-         "line 2: expected true or false"},
-        {"graph @f(%x: f32[4]) {\n%y = const 1..2\nret}", "line 2: expected a number"},
+         "line 2: sum: expected true or false"},
+        {"graph @f(%x: f32[4]) {\n%y = const 1..2\nret}", "line 2: const: expected a number"},
         {"graph @f(%x: f32[4]) {\n%y = custom %x {name=\"a\nret}",
-         "line 2: a string ends on its line"},
+         "line 2: custom: a string ends on its line"},
         {"graph @f(%x: f32[4]) {\n%y = input %x\nret}", "line 2: inputs belong in the header"},
         {"graph @f(%x: f32[4]) {\n%y = neg %x", "line 2: expected '%', found the end"},
         {"graph @f(%x: f32[4]) {\nret %x\n} x", "line 3: text after the graph's end"},
@@ -154,6 +156,14 @@ static void errors_name_the_line(void **state) {
         {"graph @f(%x: f32[4]) -> () {\nret %x\n}", "line 2: ret gives another number"},
         {"graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\nret %x\n}",
          "line 2: ret gives another number"},
+        {"graph @f(%x: f32[4]) {\n%y = reshape %x "
+         "{shape=[1000000000000000*1000000000000000]}\nret}",
+         "line 2: reshape: a size overflows"},
+        {"graph @f(%x: f32[4]) {\nret %x, %z\n}", "line 2: ret: no value %z so far"},
+        {"graph @f(%x: f32[4]) {\n%y = cond %x {else=graph @e() {\n%y = foo\nret\n}}\nret}",
+         "line 3: unknown op 'foo'"},
+        {"graph @f(%x: f32[4]) {\n%y = cond %x {else=graph @e() {\nret\n}, foo=1}\nret}",
+         "line 4: cond: unknown attribute 'foo'"},
         {"graph @f(%x: f32[4]) {\nret %x\n\x01", "line 3: expected '}', found byte 0x01"},
     };
     (void)state;
@@ -182,7 +192,8 @@ static void integers_have_an_end(void **state) {
                        "graph @f(%%x: f32[4,2]) {\n%%y = sum %%x {axis=%0*d}\nret}", n, 1);
         const rp_status st = ir_parse(text, strlen(text), &g, &err);
         assert_int_equal(st, n < 24 ? RP_OK : RP_INVALID);
-        if (st != RP_OK) assert_string_equal(err.text, "line 2: expected an integer of 64 bits");
+        if (st != RP_OK)
+            assert_string_equal(err.text, "line 2: sum: expected an integer of 64 bits");
         ir_graph_free(g);
     }
 }
