@@ -55,9 +55,17 @@ static rp_status write_parts(int fd, const char *path, const cache_part *parts, 
     return sync && (base_sys_fails() || fsync(fd) != 0) ? fail_write(path, err) : RP_OK;
 }
 
+bool cache_move_in(const cache_store *s, const char *temp, const char *path) {
+    if (base_sys_fails()) return false;
+    if (rename(temp, path) == 0) return true;
+    if (errno != EISDIR || !s) return false;
+    cache_remove(path);
+    return rename(temp, path) == 0;
+}
+
 /* RP_NOT_FOUND: a folder is missing. */
-static rp_status write_once(const char *temp, const char *path, const cache_part *parts, size_t n,
-                            bool sync, rp_error *err) {
+static rp_status write_once(const cache_store *s, const char *temp, const char *path,
+                            const cache_part *parts, size_t n, bool sync, rp_error *err) {
     int fd = base_sys_fails() ? -1 : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     bool gone = fd < 0 && errno == ENOENT;
     if (fd < 0) {
@@ -66,7 +74,7 @@ static rp_status write_once(const char *temp, const char *path, const cache_part
     }
     rp_status st = write_parts(fd, path, parts, n, sync, err);
     if (close(fd) != 0 && st == RP_OK) st = fail_write(path, err);
-    if (st == RP_OK && (base_sys_fails() || rename(temp, path) != 0)) {
+    if (st == RP_OK && !cache_move_in(s, temp, path)) {
         gone = errno == ENOENT;
         st = fail_write(path, err);
         if (gone) st = RP_NOT_FOUND;
@@ -94,12 +102,12 @@ rp_status cache_file_write(const cache_store *s, const char *path, const cache_p
     else
         base_temp_name(path, &temp);
     rp_status st = base_buf_status(&temp, &first);
-    if (st == RP_OK) st = write_once(temp.data, path, parts, n, sync, &first);
+    if (st == RP_OK) st = write_once(s, temp.data, path, parts, n, sync, &first);
     if (st == RP_NOT_FOUND && s) { /* a cache that somebody removed is begun again */
         first = (rp_error){0};
         st = cache_folders_make(s, &first);
         if (st == RP_OK) st = make_parent(path, &first);
-        if (st == RP_OK) st = write_once(temp.data, path, parts, n, sync, &first);
+        if (st == RP_OK) st = write_once(s, temp.data, path, parts, n, sync, &first);
     }
     base_buf_done(&temp);
     if (st == RP_OK) return RP_OK;

@@ -13,6 +13,7 @@ typedef struct sweep {
     const cache_store *s;
     const char *below;        /* folder at hand, relative to the store's */
     bool code, locks, deeper; /* it has code; locks alone; its folders are looked into */
+    bool texts, flat;         /* its folders hold texts; it does, and no folders */
 } sweep;
 
 static rp_status sweep_folder(const sweep *w, rp_error *err);
@@ -54,14 +55,16 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     base_buf_printf(&b, "%s%s/%s", w->s->dir, w->below, name);
     rp_status st = base_buf_status(&b, err);
     if (st != RP_OK) goto out;
-    if (is_stale(b.data, name)) {
+    if (is_stale(b.data, name) || (w->code && is_widow(&b, name))) {
         cache_remove(b.data);
     } else if (!is_dir) {
-        if (w->code && is_widow(&b, name)) cache_remove(b.data);
         if ((w->locks || cache_names_lock(name)) && is_dropped_lock(b.data))
             base_lock_sweep(b.data);
     } else if (w->deeper) {
-        st = sweep_folder(&(sweep){.s = w->s, .below = b.data + strlen(w->s->dir)}, err);
+        st = sweep_folder(
+            &(sweep){.s = w->s, .below = b.data + strlen(w->s->dir), .flat = w->texts}, err);
+    } else if (w->flat) {
+        cache_quarantine_file(w->s, b.data, "is no file");
     }
 out:
     base_buf_done(&b);
@@ -84,7 +87,7 @@ rp_status cache_leftovers_remove(const cache_store *s, rp_error *err) {
     const sweep all[] = {{.s = s, .below = ""},
                          {.s = s, .below = "/objects", .deeper = true},
                          {.s = s, .below = "/objects/code", .code = true},
-                         {.s = s, .below = "/plans", .deeper = true},
+                         {.s = s, .below = "/plans", .deeper = true, .texts = true},
                          {.s = s, .below = "/tmp"},
                          {.s = s, .below = "/models"},
                          {.s = s, .below = "/locks", .locks = true}};

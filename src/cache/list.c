@@ -41,7 +41,10 @@ static const char *glance(const walk *w, base_hash128 key, bool *large, rp_statu
     const char *suffix = w->kind == CACHE_CODE ? ".sum" : "";
     *st = cache_object_path(w->s, w->kind, key, suffix, &path, err);
     if (*st == RP_OK) *st = base_file_map(path, &m, err);
-    if (*st == RP_OK && m.size >= CACHE_HEADER_SIZE) {
+    if (*st == RP_INVALID) {
+        *st = RP_OK;
+        why = "is no file";
+    } else if (*st == RP_OK && m.size >= CACHE_HEADER_SIZE) {
         why = cache_header_decode(m.data, w->kind, key, &h);
         if (!why && w->kind != CACHE_CODE &&
             (h.payload_size > m.size || m.size - h.payload_size != h.payload_offset))
@@ -75,7 +78,7 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     rp_error e = {0};
     cache_entry entry = {.kind = w->kind};
     cache_found f = {.kind = w->kind};
-    if (is_dir) return RP_OK;
+    (void)is_dir; /* what is in the place of an object is one, if a bad one */
     base_buf_clear(&w->path);
     base_buf_printf(&w->path, "%s/objects/%s/%s", w->s->dir, cache_kind_names[w->kind], name);
     RP_TRY(base_buf_status(&w->path, err));

@@ -41,7 +41,7 @@ rp_status cache_check_large(const cache_store *s, cache_found *f, bool full, rp_
     base_mapping m = {0};
     RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
     f->why = cache_distrusts(path);
-    rp_status st = base_file_map(path, &m, err);
+    rp_status st = f->why ? RP_OK : base_file_map(path, &m, err);
     base_free(path);
     RP_TRY(st);
     if (!f->why) f->why = check_mapped(f, &m, full, &f->head);

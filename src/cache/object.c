@@ -27,7 +27,7 @@ rp_status cache_check_small(const cache_store *s, cache_found *f, rp_error *err)
     size_t size = 0;
     RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
     f->why = cache_distrusts(path);
-    rp_status st = base_file_read(path, MAX_SMALL, &data, &size, err);
+    rp_status st = f->why ? RP_OK : base_file_read(path, MAX_SMALL, &data, &size, err);
     base_free(path);
     RP_TRY(st);
     if (!f->why) f->why = check_bytes(f, (const uint8_t *)data, size, &f->head);
@@ -118,6 +118,8 @@ static rp_status check_code_in(const char *dir, cache_found *f, rp_error *err) {
     RP_TRY_OUT(code_path(dir, f->key, ".so", &path, err));
     RP_TRY_OUT(code_path(dir, f->key, ".sum", &sum_path, err));
     f->why = cache_distrusts(path);
+    st = RP_OK;
+    if (f->why) goto out;
     RP_TRY_OUT(base_file_read(path, MAX_SMALL, &code, &size, err));
     st = base_file_read(sum_path, CACHE_HEADER_SIZE, &sum, &sum_size, err);
     if (st == RP_INVALID || (st == RP_OK && sum_size != CACHE_HEADER_SIZE)) {
@@ -126,7 +128,7 @@ static rp_status check_code_in(const char *dir, cache_found *f, rp_error *err) {
         goto out;
     }
     if (st != RP_OK) goto out;
-    if (!f->why) f->why = check_sum(f, code, size, (const uint8_t *)sum, &f->head);
+    f->why = check_sum(f, code, size, (const uint8_t *)sum, &f->head);
     if (!f->why) {
         f->text = path;
         path = NULL;

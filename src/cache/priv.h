@@ -31,7 +31,8 @@ bool cache_writable(cache_store *s);
 bool cache_takes(cache_store *s);
 /* Makes folders that are missing, as after somebody removed them all. */
 rp_status cache_folders_make(const cache_store *s, rp_error *err) RP_MUST_USE;
-/* Why the file must not be read: others than this user and root could have written it. NULL when it may. */
+/* Why what is there must not be read: it is no file, or others than this user and root could have written it. NULL when it
+ * may, or is not there. */
 const char *cache_distrusts(const char *path);
 /* A write failed: says so once and drops later ones. err is the failure. */
 void cache_write_failed(cache_store *s, const rp_error *err);
@@ -47,8 +48,8 @@ const char *cache_private_made(cache_store *s);
 /* <root>/objects/<kind>/<hex><suffix>, owned by the caller. */
 rp_status cache_object_path(const cache_store *s, cache_kind kind, base_hash128 key,
                             const char *suffix, char **out, rp_error *err) RP_MUST_USE;
-/* Moves an object, or the file at path below the root, to quarantine/ and says why. Best effort. */
-void cache_quarantine_file(cache_store *s, const char *path, const char *why);
+/* Moves an object, or what is at path below the root, to quarantine/ and says why. Best effort. */
+void cache_quarantine_file(const cache_store *s, const char *path, const char *why);
 void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 /* The 32 hex digits a name begins with; false when it does not. */
 bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
@@ -73,6 +74,9 @@ rp_status cache_take_text(base_buf *b, char **out, rp_error *err) RP_MUST_USE;
 /* A temporary name for path, which lies in the store: all are in one folder, so that what killed writers left is found
  * at once. */
 void cache_temp_name(const cache_store *s, const char *path, base_buf *b);
+/* Renames temp to path, and puts a folder out of the way that somebody made there, where path lies in the store s (NULL: it
+ * does not); false with the cause in errno. */
+bool cache_move_in(const cache_store *s, const char *temp, const char *path);
 /* Writes all of data at offset; false with the cause in errno. */
 bool cache_write_all(int fd, const void *data, size_t size, uint64_t offset);
 /* The same; RP_IO with the path in the text. */

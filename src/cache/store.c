@@ -64,6 +64,7 @@ const char *cache_distrusts(const char *path) {
     struct stat info;
     char why[80];
     if (base_sys_fails() || stat(path, &info) != 0) return NULL; /* reading it tells why */
+    if (!S_ISREG(info.st_mode)) return "is no file";
     if (!distrust(&info, why, sizeof why)) return NULL;
     return is_of_another(&info) ? "belongs to another user" : "can be written by others";
 }
@@ -307,7 +308,7 @@ const char *cache_private_made(cache_store *s) {
     return dir;
 }
 
-void cache_quarantine_file(cache_store *s, const char *path, const char *why) {
+void cache_quarantine_file(const cache_store *s, const char *path, const char *why) {
     const char *name = strrchr(path, '/') + 1, *folder = name - 1;
     while (folder[-1] != '/') folder--;
     base_buf b;
@@ -315,7 +316,7 @@ void cache_quarantine_file(cache_store *s, const char *path, const char *why) {
     base_buf_printf(&b, "%s/quarantine/%.*s-%s", s->dir, (int)(name - 1 - folder), folder, name);
     if (!b.failed && !base_sys_fails() && rename(path, b.data) == 0)
         base_log(RP_LOG_WARNING, "cache file %s moved to quarantine: %s", folder, why);
-    else if (unlink(path) == 0 || errno == ENOENT)
+    else if (base_path_remove(path, NULL) == RP_OK)
         base_log(RP_LOG_WARNING, "cache file %s removed: %s", folder, why);
     else
         base_log(RP_LOG_WARNING, "cache file %s is passed over: %s", folder, why);

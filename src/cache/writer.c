@@ -229,7 +229,7 @@ static rp_status publish(cache_writer *w, rp_error *err) {
                         base_hash(head + CACHE_HEADER_SIZE, w->offset - CACHE_HEADER_SIZE), head);
     RP_TRY(write_sink(w, head, w->offset, 0, err));
     if (base_sys_fails() || fsync(w->fd) != 0) return fail_sink(w->path, err);
-    bool named = !base_sys_fails() && rename(w->temp.data, w->path) == 0;
+    bool named = cache_move_in(w->s, w->temp.data, w->path);
     if (!named && errno == ENOENT && cache_folders_make(w->s, NULL) == RP_OK)
         named = rename(w->temp.data, w->path) == 0;
     if (!named) return fail_sink(w->path, err);

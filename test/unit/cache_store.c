@@ -1056,6 +1056,62 @@ static void clears_what_killed_writers_left(void **state) {
     cache_store_close(s);
 }
 
+/* A folder where an object belongs, with something in it, for which the good object is moved away. */
+static void block(const look *l) {
+    char path[256], inside[300];
+    path_in(path, sizeof path, l->file);
+    if (base_file_exists(path)) assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(inside, sizeof inside, "%s/in it", path);
+    write_file(inside, "x", 1);
+}
+
+static bool is_blocked(const look *l) {
+    char path[256];
+    path_in(path, sizeof path, l->file);
+    return base_file_exists(path);
+}
+
+/* Whoever looks it up, verifies or writes first: the folder goes, and nothing stays unwritten for it. */
+static void a_folder_in_its_place_is_damage(void **state) {
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+            const look *l = &looks[i];
+            bool is_text = l->get == get_text;
+            rp_error err = {0};
+            tally t = {0};
+            fresh(NULL);
+            cache_store *s = open_store();
+            for (int times = 0; times < 2; times++) { /* the second finds one in quarantine */
+                assert_int_equal(l->put(s), RP_OK);
+                block(l);
+                if (how == 0) assert_int_equal(l->get(s), RP_NOT_FOUND);
+                if (how == 1) CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+                if (how == 1) assert_int_equal(t.bad, is_text ? 0 : times + 1);
+                if (how == 1) assert_false(is_blocked(l));
+                if (how == 1) assert_int_equal(l->get(s), RP_NOT_FOUND);
+                assert_int_equal(l->put(s), RP_OK);
+                assert_null(cache_store_read_only_reason(s));
+                assert_int_equal(l->get(s), RP_OK);
+            }
+            cache_store_close(s);
+        }
+    }
+}
+
+/* The header of code that is gone. */
+static void a_folder_for_a_header_goes(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    tally t = {0};
+    block(&looks[2]);
+    CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+    assert_int_equal(count_files("objects/code"), 0);
+    cache_store_close(s);
+}
+
 /* What is not known of an object is no error: it is listed without. */
 static void an_object_may_be_nameless(void **state) {
     cache_store *s = open_store();
@@ -1211,6 +1267,8 @@ int main(void) {
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
         T(clears_what_killed_writers_left),
+        T(a_folder_in_its_place_is_damage),
+        T(a_folder_for_a_header_goes),
         T(an_object_may_be_nameless),
         T(counts_what_the_folder_takes),
         T(default_folder_follows_the_environment),
