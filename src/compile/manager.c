@@ -231,18 +231,25 @@ static rp_status load_job(compile_manager *m, job *j, rp_error *err) {
     return st;
 }
 
+/* Before the code: who is killed on the way leaves none that cannot be explained. */
+static void keep_factors(const compile_manager *m, const job *j) {
+    rp_error err = {0};
+    if (m->host.store && j->factors &&
+        cache_put_factors(m->host.store, CACHE_CODE, j->factors, &err) != RP_OK)
+        base_log(RP_LOG_WARNING, "factors of code not kept: %s", err.text);
+}
+
 /* An artifact without its handle is compiled again, no more. */
 static void keep_handle(const compile_manager *m, const job *j) {
     rp_error err = {0};
-    if (!m->host.store) return;
-    rp_status st = cache_put_text(m->host.store, j->u.key, "handle", j->handle, &err);
-    if (st == RP_OK && j->factors)
-        st = cache_put_factors(m->host.store, CACHE_CODE, j->factors, &err);
-    if (st != RP_OK) base_log(RP_LOG_WARNING, "handle not kept: %s", err.text);
+    if (m->host.store &&
+        cache_put_text(m->host.store, j->u.key, "handle", j->handle, &err) != RP_OK)
+        base_log(RP_LOG_WARNING, "handle not kept: %s", err.text);
 }
 
 static rp_status compile_job(compile_manager *m, job *j, rp_error *err) {
     int64_t t0 = base_now_ns();
+    keep_factors(m, j);
     RP_TRY(m->opt->backend->compile(&m->host, &j->u, &j->code, &j->handle, err));
     j->ms = (double)(base_now_ns() - t0) / 1e6;
     if (j->handle) keep_handle(m, j);

@@ -16,8 +16,8 @@ static struct {
     bool gives_handle, refuses, forgets, fails;
     bool runs; /* says that it ran a program */
     uint64_t hash;
-    uint32_t order[16]; /* sizes of sources, as compiled */
-    uint32_t functions;
+    uint32_t order[16];       /* sizes of sources, as compiled */
+    uint32_t functions, told; /* compiled; those whose unit's factors are stored by then */
 } c;
 
 static rp_status count_open(const compile_host *h, rp_error *err) {
@@ -33,7 +33,10 @@ static rp_status give_hash(const compile_host *h, cache_key *k, rp_error *err) {
 
 static rp_status count_compile(const compile_host *h, const compile_unit *u, compile_code *out,
                                char **handle, rp_error *err) {
-    (void)h;
+    char *factors = NULL;
+    if (h->store && cache_get_text(h->store, u->key, "code_factors.json", &factors, NULL) == RP_OK)
+        c.told += u->n_functions;
+    base_free(factors);
     out->ran = c.runs;
     if (c.compiled < 16) c.order[c.compiled] = (uint32_t)strlen(u->source);
     c.compiled++;
@@ -230,6 +233,25 @@ static void graphs_share_pieces_and_jobs(void **state) {
     rp_graph_free(b);
 }
 
+/* Who is killed while code is made, or stored, leaves none of which nobody can say what it is. */
+static void factors_are_stored_first(void **state) {
+    const rp_compiler compiler = counting(true);
+    cache_store *store = NULL;
+    plan *p = NULL;
+    rp_error err = {0};
+    rp_graph *g = llama();
+    (void)state;
+    memset(&c, 0, sizeof c);
+    CHECK_OK(cache_store_open(folder, &store, &err), &err);
+    compile_options opt = options(&compiler, store);
+    CHECK_OK(compile_graph(trace_graph_ir(g), &opt, &p, NULL, &err), &err);
+    assert_true(c.functions > 0);
+    assert_int_equal(c.told, c.functions);
+    plan_free(p);
+    cache_store_close(store);
+    rp_graph_free(g);
+}
+
 /* What is compiled together is counted once, for whichever graphs it is. */
 static void counts_add_up(void **state) {
     static const char *const sets[] = {"a", "w", "aa", "aw", "wa", "aaa", "waw", "aaww"};
@@ -301,6 +323,7 @@ int main(void) {
         cmocka_unit_test(failures_come_through),
         cmocka_unit_test(inductor_needs_a_store),
         cmocka_unit_test(graphs_share_pieces_and_jobs),
+        cmocka_unit_test(factors_are_stored_first),
         cmocka_unit_test(counts_add_up),
         cmocka_unit_test(lost_memory_leaves_nothing),
     };
