@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "base/temp.h"
 #include "cache/priv.h"
@@ -14,6 +15,7 @@ typedef struct sweep {
     const char *below;        /* folder at hand, relative to the store's */
     bool code, locks, deeper; /* it has code; locks alone; its folders are looked into */
     bool texts, flat;         /* its folders hold texts; it does, and no folders */
+    bool *killed;             /* (optional) set when a lock is found whose holder was killed */
 } sweep;
 
 static rp_status sweep_folder(const sweep *w, rp_error *err);
@@ -58,8 +60,10 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     if (is_stale(b.data, name) || (w->code && is_widow(&b, name))) {
         cache_remove(b.data);
     } else if (!is_dir) {
-        if ((w->locks || cache_names_lock(name)) && is_dropped_lock(b.data))
+        if ((w->locks || cache_names_lock(name)) && is_dropped_lock(b.data)) {
             base_lock_sweep(b.data);
+            if (w->killed) *w->killed = true;
+        }
     } else if (w->deeper) {
         st = sweep_folder(
             &(sweep){.s = w->s, .below = b.data + strlen(w->s->dir), .flat = w->texts}, err);
@@ -99,6 +103,17 @@ void cache_scratch_sweep(void) {
     base_temp_dirs_sweep(CACHE_SCRATCH_PREFIX);
 }
 
+/* Folders for temporary files may hold a great many of others, so they are looked through only when there is a reason: who
+ * is killed while it compiles leaves a lock. */
+static void sweep_locks(const cache_store *s) {
+    rp_error why = {0};
+    bool killed = false;
+    const sweep locks = {.s = s, .below = "/locks", .locks = true, .killed = &killed};
+    if (sweep_folder(&locks, &why) != RP_OK)
+        base_log(RP_LOG_DEBUG, "locks of killed processes stay: %s", why.text);
+    if (killed) cache_scratch_sweep();
+}
+
 void cache_store_sweep(const cache_store *s) {
     static const char *const where[] = {"/tmp", "/models"};
     base_buf b;
@@ -110,4 +125,5 @@ void cache_store_sweep(const cache_store *s) {
         if (!b.failed) base_temp_sweep(b.data, "");
     }
     base_buf_done(&b);
+    sweep_locks(s);
 }

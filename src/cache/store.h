@@ -44,8 +44,8 @@ const char *cache_store_read_only_reason(cache_store *s);
 const char *cache_store_dropped_reason(const cache_store *s);
 /* Turns it off: somebody removes what is put faster than it can be used. */
 void cache_store_detach(cache_store *s, const char *why);
-/* Removes what killed processes left in the folder, models included: for a program that starts. A few system calls
- * when there is nothing. */
+/* Removes what killed processes left in the folder, models included, and, where they left a lock, in those for temporary files: for
+ * a program that starts. A few system calls when there is nothing. */
 void cache_store_sweep(const cache_store *s);
 /* The same in folders for temporary files, whichever cache it was of: for who cleans up in full. */
 #define CACHE_SCRATCH_PREFIX "reprise-" /* of all that this library makes there */

@@ -1056,6 +1056,31 @@ static void clears_what_killed_writers_left(void **state) {
     cache_store_close(s);
 }
 
+/* A compiler that was killed leaves its lock in the store, and scratch where nobody looks at each start: the lock is the sign. */
+static void a_left_lock_tells_of_scratch(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    const base_maker dead = dead_maker(), self = base_maker_self();
+    const base_maker *const of[] = {&self, &dead};
+    char lock[256], scratch[256];
+    path_in(lock, sizeof lock, "locks/code-" HEX);
+    for (int killed = 0; killed < 2; killed++) {
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_maker_put(&dead, &b);
+        (void)snprintf(scratch, sizeof scratch, "%s/reprise-cc.tmp-%s-0", root, b.data);
+        if (!base_file_exists(scratch)) assert_int_equal(mkdir(scratch, 0700), 0);
+        base_buf_clear(&b);
+        base_maker_put(of[killed], &b);
+        write_file(lock, b.data, b.len);
+        base_buf_done(&b);
+        cache_store_sweep(s);
+        assert_int_equal(base_file_exists(lock), !killed);
+        assert_int_equal(base_file_exists(scratch), !killed);
+    }
+    cache_store_close(s);
+}
+
 /* A folder where an object belongs, with something in it, for which the good object is moved away. */
 static void block(const look *l) {
     char path[256], inside[300];
@@ -1267,6 +1292,7 @@ int main(void) {
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
         T(clears_what_killed_writers_left),
+        T(a_left_lock_tells_of_scratch),
         T(a_folder_in_its_place_is_damage),
         T(a_folder_for_a_header_goes),
         T(an_object_may_be_nameless),
