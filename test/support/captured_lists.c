@@ -86,6 +86,27 @@ static void kernels_of_one_list_overlap(void **state) {
     assert_int_equal(edges_of(3, false), 3); /* a list waits for the one in front of it */
 }
 
+/* Of all graphs that are there, and no longer of one that is gone. */
+static void edges_add_up(void **state) {
+    lists l;
+    rp_function *f[3];
+    float x[2 * N] = {0};
+    (void)state;
+    lists_open(&l);
+    for (int i = 0; i < 3; i++) {
+        rp_value in = rows_of(x, 2, N);
+        l.calls = i + 1;
+        f[i] = function_of(&l.b, "f", call_lists, &l);
+        rp_output_free(run_items(f[i], &in, 1));
+    }
+    assert_int_equal(bench_info(&l.b).programmatic_edges, 1 + 2 + 3);
+    rp_function_free(f[1]);
+    assert_int_equal(bench_info(&l.b).programmatic_edges, 1 + 3);
+    rp_function_free(f[0]);
+    rp_function_free(f[2]);
+    lists_close(&l);
+}
+
 static void kernels_of_the_user_do_not(void **state) {
     (void)state;
     assert_int_equal(edges_of(1, true), 1);
@@ -102,9 +123,9 @@ static void the_log_counts_them(void **state) {
 }
 
 int captured_lists_run(const char *name, const char *group) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_of_one_list_overlap),
-                                       cmocka_unit_test(kernels_of_the_user_do_not),
-                                       cmocka_unit_test(the_log_counts_them)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_of_one_list_overlap), cmocka_unit_test(edges_add_up),
+        cmocka_unit_test(kernels_of_the_user_do_not), cmocka_unit_test(the_log_counts_them)};
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
 }

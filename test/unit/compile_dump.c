@@ -132,6 +132,21 @@ static void kernels_show_their_nodes(void **state) {
     ir_graph_free(g);
 }
 
+/* And in front of that from where in the program it is. */
+static void kernels_show_their_lines(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("lines");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(64));
+    rp_tensor y = rp_at(rp_exp(x), "rp_exp", "my.c", 7); /* as the public headers have it */
+    static const char want[] = "/* poi_fused_exp_0: my.c:7 rp_exp\n  %0 = exp %in0 ";
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    char *made = dumped(trace_graph_ir(g), &inductor, "5_source.lines.submod_000.c");
+    if (!strstr(made, want)) fail_msg("no %s in %s", want, made);
+    free(made);
+    rp_graph_free(g);
+}
+
 /* The program that times kernels: those that are whole in the source, on memory of their sizes. */
 static void kernels_can_be_timed_alone(void **state) {
     static const char text[] = "graph @of_two(%x: f32[T,8], %i: i32[R], %q: f32[Q]) -> "
@@ -346,6 +361,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
         cmocka_unit_test(kernels_show_their_nodes),
+        cmocka_unit_test(kernels_show_their_lines),
         cmocka_unit_test(kernels_can_be_timed_alone),
         cmocka_unit_test(rows_up_to_the_last_are_timed),
         cmocka_unit_test(kernels_are_told_apart),

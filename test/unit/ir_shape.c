@@ -156,6 +156,8 @@ static void views(void **state) {
          "slice: [-1, 4) is not known to lie within axis 1 of f32[T,8]"},
         {"slice %w4 {axis=1, start=8, stop=40}",
          "slice: start 8 of q4_1[96,64] is not a multiple of 32"},
+        {"slice %w4 {axis=1, start=Z, stop=Z+32}",
+         "slice: start Z of q4_1[96,64] is not a multiple of 32"},
         {"slice %w4 {axis=1, stop=40}",
          "slice: the last axis of q4_1[96,40] is not a multiple of 32"},
         {"broadcast %x {shape=[8]}", "broadcast: f32[T,8] does not stretch to f32[8]"},

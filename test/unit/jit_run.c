@@ -358,6 +358,25 @@ static void a_state_is_written_where_it_lies(void **state) {
     }
 }
 
+/* What differs in a state is a number in each graph, where every size is to be a symbol, too. */
+static void sizes_of_states_are_numbers(void **state) {
+    static const int64_t n[] = {4, 6, 8, 6, 4};
+    (void)state;
+    fill();
+    for (int all = 0; all < 2; all++) {
+        rp_jit *f = jit_at(accumulate, 2, all ? RP_DYNAMIC_ALL : RP_DYNAMIC_AUTO, NULL);
+        for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+            float sum[8] = {0};
+            rp_buffer b = {RP_DTYPE_F32, 1, {n[i]}, sum};
+            rp_value v[] = {rp_value_state(b), f32_of(x, 1, n[i], 0)}, args = rp_value_tuple(v, 2);
+            rp_output_free(jit_ok(f, &args));
+            for (int k = 0; k < 8; k++) assert_true(sum[k] == (k < n[i] ? x[k] : 0));
+        }
+        assert_int_equal(jit_info(f).compiles, 3);
+        rp_jit_free(f);
+    }
+}
+
 static void results_go_into_memory_of_the_caller(void **state) {
     float y[3][8];
     rp_error err = {0};
@@ -561,6 +580,7 @@ int main(void) {
         cmocka_unit_test(literals_are_guards_and_results),
         cmocka_unit_test(a_view_is_given_dense),
         cmocka_unit_test(a_state_is_written_where_it_lies),
+        cmocka_unit_test(sizes_of_states_are_numbers),
         cmocka_unit_test(results_go_into_memory_of_the_caller),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(literals_and_tensors_have_no_items),
