@@ -17,6 +17,7 @@
 #include "support/hasty.h"
 #include "support/kir_gpu.h"
 #include "support/render.h"
+#include "support/thorough.h"
 
 /* The leak check of a sanitizer reads what NVRTC's threads had of their own, which is gone with its library, and crashes. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -33,9 +34,9 @@ static bool find_nvrtc(void) {
 }
 
 /* For what is not run. */
-static bool find_hasty(void) {
+static bool find_hasty(bool assemble) {
     if (!find_nvrtc()) return false;
-    hasty_nvrtc(&nvrtc);
+    hasty_nvrtc(&nvrtc, assemble);
     return true;
 }
 
@@ -108,7 +109,7 @@ static void every_kernel_of_models_compiles_for_sm_90(void **state) {
     cuda_graphs c;
 
     (void)state;
-    if (!find_hasty()) {
+    if (!find_hasty(true)) {
         print_message("skip: no libnvrtc on this machine\n");
         skip();
     }
@@ -123,7 +124,7 @@ static void every_kernel_of_random_graphs_compiles_for_sm_90(void **state) {
     cuda_graphs c;
 
     (void)state;
-    if (!find_hasty()) {
+    if (!find_hasty(THOROUGH())) {
         print_message("skip: no libnvrtc on this machine\n");
         skip();
     }
