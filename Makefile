@@ -63,6 +63,8 @@ SAN_cover := --coverage
 SAN_fuzz  := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_release := -O2 -DNDEBUG
 OPT_debug   := -Og
+# Lines and functions do for a backtrace; variables and types are for debuggers, and most of what is written and linked.
+DEBUG_debug := -g
 # Tests are compiled once and run once; without what debuggers want they link in half the time, and with gold, where it is, in
 # half of that. Those of one unit hardly compute; compiling them is most of what they take
 # (but for templates, which are compiled into gen_*).
@@ -76,7 +78,7 @@ LINK_carry = -Wl,-s $(GOLD)
 # Asked when something is linked: before the set-up there may be none.
 GOLD = $(shell command -v ld.gold >/dev/null && echo -fuse-ld=gold)
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
-CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
+CFLAGS += -std=c11 $(or $(DEBUG_$(CONFIG)),-g1) $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
           -fPIC -fvisibility=$(if $(filter carry,$(CONFIG)),default,hidden) -pthread
 CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc -I.
 LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib$(if $(filter carry,$(CONFIG)),:$$ORIGIN/../../lib)'
