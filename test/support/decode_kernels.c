@@ -7,11 +7,13 @@
 #include "support/check.h"
 #include "support/engines.h"
 
+/* Few tokens a step, of many sequences the prompts of 9 at once: kernels for more rows are no decode step's, and most of what is compiled. */
 static rp_engine *engine_of(const char *model, bool few, bool own, const char *more) {
     return engine_must(
-        model, (const char *[]){"device=cuda:0", few ? "max_num_seqs=8" : "max_num_seqs=64",
-                                "max_model_len=1024",
-                                own ? "decode_kernels=true" : "decode_kernels=false", more, NULL});
+        model, (const char *[]){
+                   "device=cuda:0", few ? "max_num_seqs=8" : "max_num_seqs=64",
+                   "max_model_len=1024", own ? "decode_kernels=true" : "decode_kernels=false",
+                   few ? "max_num_batched_tokens=64" : "max_num_batched_tokens=160", more, NULL});
 }
 
 rp_engine *decode_engine(const char *model, bool own, const char *more) {

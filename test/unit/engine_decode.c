@@ -92,7 +92,7 @@ static void settings_say_whether(void **state) {
 static void who_has_none_says_why(void **state) {
     (void)state;
     NEEDS_GPU();
-    rp_engine *e = decode_engine("synthetic:tiny,dtype=bf16", true, NULL);
+    rp_engine *e = decode_engine("synthetic:tiny,dtype=bf16", true, "max_num_batched_tokens=8");
     char *text = NULL;
     rp_error err = {0};
     CHECK_OK(rp_engine_summary(e, &text, &err), &err);
