@@ -1,5 +1,5 @@
 #!/bin/bash
-# What gcc says of a text is said again within a run of all tests (support/cc/cc1.c), and of no other text, flags or refusal.
+# What gcc says of a text is said again to all tests (support/cc/cc1.c), and of no other text, flags or refusal.
 [ -x "$B/cc/cc1" ] && command -v gcc >/dev/null || { echo "SKIP cc: gcc compiles each text by itself here"; exit 0; }
 t=$REPRISE_TEST_TMP
 unset COMPILER_PATH
@@ -28,6 +28,9 @@ check a_text_is_kept [ "$before" = 1 ]
 compile again "int f(void) { return 1; }" -O1
 check the_same_text_is_compiled_once [ "$(said)" = "$before" ]
 check and_gives_the_same cmp "$t/first.o" "$t/again.o"
+find "$t/store/said" -type f -exec touch -d '3 days ago' {} +
+compile again "int f(void) { return 1; }" -O1
+check what_is_asked_for_is_new_again [ -z "$(find "$t/store/said" -type f -mtime +0)" ]
 compile text "int f(void) { return 2; }" -O1
 check another_text_is_another differ first text
 compile flags "int f(void) { return 1; }" -O0

@@ -45,6 +45,7 @@ static bool say_again(const char *path) {
     size_t size = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *text = read_all(fd, &size);
+    if (fd >= 0) (void)futimens(fd, NULL); /* what is asked for stays (test/run.sh) */
     return text && size && say(text, size);
 }
 
