@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "device/running.h"
 
 struct rp_device {
     hal_device *root;
@@ -23,9 +24,6 @@ struct rp_device {
     atomic_uint refs;
     _Atomic uint64_t frees;
 };
-
-/* The queue whose calls this thread captures, of whichever device. */
-static _Thread_local hal_device *capturing;
 
 rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp_error *err) {
     base_error_clear(err);
@@ -98,6 +96,7 @@ rp_status rp_device_get_info(const rp_device *d, rp_device_info *out, rp_error *
 
 /* A replay would do it neither again nor at all. */
 static void spoil_capture(const char *call) {
+    hal_device *capturing = device_thread_this()->capturing;
     rp_error why = {0};
     if (!capturing) return;
     (void)rp_fail(&why, RP_INVALID, "%s while calls are captured; take memory by rp_call_temp",
@@ -106,13 +105,9 @@ static void spoil_capture(const char *call) {
 }
 
 hal_device *device_capturing(hal_device *queue) {
-    hal_device *before = capturing;
-    capturing = queue;
+    hal_device *before = device_thread_this()->capturing;
+    device_thread_this()->capturing = queue;
     return before;
-}
-
-bool device_captures(void) {
-    return capturing != NULL;
 }
 
 static rp_status refuse_captured(const char *call, const char *hint, rp_error *err) {
@@ -120,12 +115,13 @@ static rp_status refuse_captured(const char *call, const char *hint, rp_error *e
     rp_status st = rp_fail(&why, RP_INVALID,
                            "%s while calls are captured, which a replay would not repeat; %s", call,
                            hint);
-    hal_capture_spoil(capturing, &why);
+    hal_capture_spoil(device_thread_this()->capturing, &why);
     return rp_fail(err, st, "%s", why.text);
 }
 
 rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
                                 rp_error *err) {
+    const hal_device *capturing = device_thread_this()->capturing;
     return !capturing || capturing == queue ? RP_OK : refuse_captured(call, hint, err);
 }
 

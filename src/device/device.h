@@ -25,8 +25,6 @@ bool device_is_host(const rp_device *d); /* its memory is the host's */
 /* The queue whose calls this thread captures from now on, NULL: none; gives the one before. rp_device_alloc
  * and rp_device_free spoil its capture. */
 hal_device *device_capturing(hal_device *queue);
-/* Whether this thread captures calls. */
-bool device_captures(void);
 /* Before something runs on queue (NULL: on one of its own): RP_INVALID, which is what the capture fails with too, where this
  * thread captures another. call: what it is; hint: what to do instead. */
 rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,

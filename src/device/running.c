@@ -1,31 +1,20 @@
 #include "device/running.h"
 
-#include <stdatomic.h>
+/* The first threads have a line each, later ones share as many others. */
+enum { OWN = 64, LINES = 2 * OWN };
 
-/* A counter's line is that of few threads, so that calls of many do not wait for each other. */
-enum { LINES = 64, LINE = 64 };
-
-typedef struct line {
-    _Atomic uint64_t begun, ended;
-    char rest[LINE - 2 * sizeof(uint64_t)];
-} line;
-
-static line lines[LINES];
+static _Alignas(sizeof(device_line)) device_line lines[LINES];
 static atomic_uint threads;
-static _Thread_local struct {
-    line *line;
-    uint64_t begun, ended;
-} own;
+static _Thread_local device_thread own;
 
-void device_run_begin(void) {
-    if (!own.line) own.line = &lines[atomic_fetch_add(&threads, 1) % LINES];
-    own.begun++;
-    (void)atomic_fetch_add(&own.line->begun, 1);
+device_thread *device_thread_this(void) {
+    return &own;
 }
 
-void device_run_end(void) {
-    own.ended++;
-    (void)atomic_fetch_add(&own.line->ended, 1);
+void device_thread_join(device_thread *t) {
+    unsigned i = atomic_fetch_add(&threads, 1);
+    t->shared = i >= OWN;
+    t->line = &lines[i < OWN ? i : OWN + i % OWN];
 }
 
 /* What ended is read first: where as much has begun afterwards, nothing was under way in between. */
