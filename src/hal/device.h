@@ -3,6 +3,9 @@
 #ifndef HAL_DEVICE_H
 #define HAL_DEVICE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "hal/hal.h"
 
 /* Prepares the embedded part; undone by hal_device_done. */
@@ -10,7 +13,7 @@ rp_status hal_device_init(hal_device *d, const hal_device_ops *ops, rp_error *er
 void hal_device_done(hal_device *d); /* NULL and zeroed are fine */
 
 /* Counts and logs. The first two by the thread that uses the queue; none allocates. */
-void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n);
+static inline void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n);
 void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes);
 void hal_note_build(hal_device *d, const char *label);
 void hal_count_copy(hal_device *d, size_t size);
@@ -110,9 +113,24 @@ rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char 
                           rp_error *err) RP_MUST_USE;
 bool hal_ranges_cover(hal_ranges *r, const void *p, size_t size);
 bool hal_ranges_meet(hal_ranges *r, const void *p, size_t size);
+enum { HAL_LOG_WIDTH = 96 };
+struct hal_log {
+    atomic_bool on;
+    pthread_mutex_t lock; /* of what follows */
+    char (*line)[HAL_LOG_WIDTH];
+    size_t n; /* events since recording began */
+};
 hal_log *hal_log_new(void);
 void hal_log_free(hal_log *log);
 /* One line "verb text"; nothing unless recording is on. Thread-safe. */
 void hal_log_line(hal_log *log, const char *verb, const char *text);
+/* One of each launch; likewise. */
+void hal_log_launches(hal_log *log, const hal_launch *list, uint32_t n);
+
+static inline void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n) {
+    d->counters.launches += n;
+    for (uint32_t i = 0; i < n; i++) d->counters.attention_calls += list[i].attention;
+    if (atomic_load_explicit(&d->log->on, memory_order_relaxed)) hal_log_launches(d->log, list, n);
+}
 
 #endif

@@ -81,14 +81,6 @@ const hal_counters *hal_device_counters(const hal_device *d) {
     return &d->counters;
 }
 
-void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n) {
-    d->counters.launches += n;
-    for (uint32_t i = 0; i < n; i++) {
-        d->counters.attention_calls += list[i].attention;
-        hal_log_line(d->log, "launch", list[i].name);
-    }
-}
-
 void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes) {
     d->counters.graph_launches++;
     d->counters.graph_nodes += n_nodes;

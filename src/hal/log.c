@@ -1,23 +1,12 @@
 /* The launch log: the last LOG_LINES events at the device border as text.
  * All memory is taken when recording is switched on, so that a recorded step allocates nothing.
  * Off, it costs one relaxed load an event. Thread-safe; reading is for when the device rests. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "hal/device.h"
 
-enum { LOG_LINES = 8192, LOG_WIDTH = 96 };
-
-typedef char log_text[LOG_WIDTH];
-
-struct hal_log {
-    pthread_mutex_t lock;
-    atomic_bool on;
-    log_text *line;
-    size_t n; /* events since recording began */
-};
+enum { LOG_LINES = 8192 };
 
 hal_log *hal_log_new(void) {
     hal_log *log = base_alloc(sizeof *log);
@@ -36,7 +25,7 @@ void hal_log_record(hal_device *d, bool on) {
     hal_log *log = d->log;
     (void)pthread_mutex_lock(&log->lock);
     if (on && !atomic_load(&log->on)) {
-        if (!log->line) log->line = base_alloc_array(LOG_LINES, LOG_WIDTH);
+        if (!log->line) log->line = base_alloc_array(LOG_LINES, HAL_LOG_WIDTH);
         log->n = 0;
     }
     atomic_store(&log->on, on && log->line);
@@ -46,8 +35,13 @@ void hal_log_record(hal_device *d, bool on) {
 void hal_log_line(hal_log *log, const char *verb, const char *text) {
     if (!atomic_load_explicit(&log->on, memory_order_relaxed)) return;
     (void)pthread_mutex_lock(&log->lock);
-    (void)snprintf(log->line[log->n++ % LOG_LINES], LOG_WIDTH, "%s %s", verb, text ? text : "?");
+    (void)snprintf(log->line[log->n++ % LOG_LINES], HAL_LOG_WIDTH, "%s %s", verb,
+                   text ? text : "?");
     (void)pthread_mutex_unlock(&log->lock);
+}
+
+void hal_log_launches(hal_log *log, const hal_launch *list, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) hal_log_line(log, "launch", list[i].name);
 }
 
 size_t hal_log_count(const hal_device *d) {

@@ -28,11 +28,21 @@ typedef struct cpu_device {
     uint32_t alone_left, alone_next;
 } cpu_device;
 
+rp_status cpu_queue_refuse(rp_error *err) RP_MUST_USE;
+rp_status cpu_scratch_widen(cpu_device *d, size_t size, rp_error *err) RP_MUST_USE;
+
 /* Around everything that uses scratch or pool. RP_INTERNAL when another thread is inside. */
-rp_status cpu_queue_enter(cpu_device *d, rp_error *err) RP_MUST_USE;
-void cpu_queue_leave(cpu_device *d);
+RP_MUST_USE static inline rp_status cpu_queue_enter(cpu_device *d, rp_error *err) {
+    bool busy = atomic_flag_test_and_set_explicit(&d->busy, memory_order_acquire);
+    return busy ? cpu_queue_refuse(err) : RP_OK;
+}
+static inline void cpu_queue_leave(cpu_device *d) {
+    atomic_flag_clear_explicit(&d->busy, memory_order_release);
+}
 /* Gives every thread at least size bytes of scratch. */
-rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) RP_MUST_USE;
+RP_MUST_USE static inline rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
+    return size <= d->scratch_size ? RP_OK : cpu_scratch_widen(d, size, err);
+}
 /* Runs a list on the pool. Allocates nothing. */
 rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n,
                        rp_error *err) RP_MUST_USE;
@@ -42,6 +52,8 @@ rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n,
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
 rp_status cpu_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
 void cpu_module_free(hal_module *m);
+rp_status cpu_launch(hal_device *base, const hal_launch *list, uint32_t n, size_t scratch_size,
+                     rp_error *err);
 rp_status cpu_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                           const char *label, hal_graph **out, rp_error *err);
 rp_status cpu_graph_launch(hal_graph *g, rp_error *err);

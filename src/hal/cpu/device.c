@@ -35,8 +35,7 @@ static uint64_t cpu_available(hal_device *d) {
     return base_memory_available();
 }
 
-rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
-    if (size <= d->scratch_size) return RP_OK;
+rp_status cpu_scratch_widen(cpu_device *d, size_t size, rp_error *err) {
     for (uint32_t t = 0; t < d->n_threads; t++) {
         void *p = base_alloc_aligned(size, CPU_ALIGN);
         if (!p) return rp_fail(err, RP_NOMEM, "no memory for %zu bytes of scratch a thread", size);
@@ -45,18 +44,6 @@ rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
     }
     d->scratch_size = size;
     return RP_OK;
-}
-
-static rp_status cpu_launch(hal_device *base, const hal_launch *list, uint32_t n,
-                            size_t scratch_size, rp_error *err) {
-    cpu_device *d = (cpu_device *)base;
-    if (hal_capturing(base)) return hal_note_capture(base, list, n, scratch_size, err);
-    RP_TRY(cpu_queue_enter(d, err));
-    rp_status st = cpu_scratch_reserve(d, scratch_size, err);
-    if (st == RP_OK) st = cpu_list_run(d, list, n, err);
-    if (st == RP_OK) hal_note_launch(base, list, n);
-    cpu_queue_leave(d);
-    return st;
 }
 
 static rp_status cpu_synchronize(hal_device *d, rp_error *err) {

@@ -51,28 +51,32 @@ static void run_share(const list_run *r, const hal_launch *l, uint32_t t) {
     if (begin < end) l->fn.host(l->arg, l->dim, begin, end, r->d->scratch[t]);
 }
 
-static inline rp_status run_solo(const cpu_device *d, const hal_launch *l, rp_error *err) {
-    if (l->kind == HAL_HOST_CALL) return l->call(l->user, l->arg, l->dim, err);
+static inline void run_kernel(const cpu_device *d, const hal_launch *l) {
     if (l->items > 0) l->fn.host(l->arg, l->dim, 0, l->items, d->scratch[0]);
+}
+
+static RP_APART rp_status run_other(cpu_device *d, const hal_launch *l, rp_error *err);
+
+/* Without shared launches, or without others, no thread is woken. */
+static inline rp_status walk_alone(cpu_device *d, const hal_launch *list, uint32_t n,
+                                   rp_error *err) {
+    for (const hal_launch *l = list; l < list + n; l++)
+        if (l->kind == HAL_KERNEL)
+            run_kernel(d, l);
+        else
+            RP_TRY(run_other(d, l, err));
     return RP_OK;
 }
 
-static rp_status walk_alone(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err);
-
-static RP_APART rp_status walk_lists_alone(cpu_device *d, const hal_launch *l, rp_error *err) {
+/* No kernel. */
+static RP_APART rp_status run_other(cpu_device *d, const hal_launch *l, rp_error *err) {
     hal_list inner = {0};
+    if (l->kind == HAL_HOST_CALL) return l->call(l->user, l->arg, l->dim, err);
     for (uint64_t turn = 0;; turn++) {
         RP_TRY(l->next(l->user, &d->base, l->arg, l->dim, turn, &inner, err));
         if (!inner.v) return RP_OK;
         RP_TRY(walk_alone(d, inner.v, inner.n, err));
     }
-}
-
-/* Without shared launches, or without others, no thread is woken. */
-static rp_status walk_alone(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
-    for (const hal_launch *l = list; l < list + n; l++)
-        RP_TRY(l->kind == HAL_LISTS ? walk_lists_alone(d, l, err) : run_solo(d, l, err));
-    return RP_OK;
 }
 
 /* A thread on its way through a run. */
@@ -142,7 +146,7 @@ static bool walk_list(walker *w, const hal_launch *list, uint32_t n) {
             if (!solo)
                 run_share(r, l, w->t);
             else
-                r->st = run_solo(r->d, l, r->err);
+                r->st = walk_alone(r->d, l, 1, r->err);
             if (r->st != RP_OK) stop(w);
         }
     }
@@ -155,13 +159,8 @@ static void walk(void *user, uint32_t t) {
     (void)walk_list(&w, r->list, r->n);
 }
 
-rp_status cpu_queue_enter(cpu_device *d, rp_error *err) {
-    if (!atomic_flag_test_and_set_explicit(&d->busy, memory_order_acquire)) return RP_OK;
+rp_status cpu_queue_refuse(rp_error *err) {
     return rp_fail(err, RP_INTERNAL, "two threads use the queue of one cpu device at a time");
-}
-
-void cpu_queue_leave(cpu_device *d) {
-    atomic_flag_clear_explicit(&d->busy, memory_order_release);
 }
 
 /* More than half of the time lost to waiting: uneven shares lose far less. */
@@ -199,7 +198,23 @@ static RP_APART rp_status run_shared(cpu_device *d, const hal_launch *list, uint
     return r.st;
 }
 
-rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+static inline rp_status run_list(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
     return d->n_threads == 1 || all_solo(list, n) ? walk_alone(d, list, n, err)
                                                   : run_shared(d, list, n, err);
+}
+
+rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+    return run_list(d, list, n, err);
+}
+
+rp_status cpu_launch(hal_device *base, const hal_launch *list, uint32_t n, size_t scratch_size,
+                     rp_error *err) {
+    cpu_device *d = (cpu_device *)base;
+    if (hal_capturing(base)) return hal_note_capture(base, list, n, scratch_size, err);
+    RP_TRY(cpu_queue_enter(d, err));
+    rp_status st = cpu_scratch_reserve(d, scratch_size, err);
+    if (st == RP_OK) st = run_list(d, list, n, err);
+    if (st == RP_OK) hal_note_launch(base, list, n);
+    cpu_queue_leave(d);
+    return st;
 }
