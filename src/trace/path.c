@@ -22,25 +22,10 @@ static uint64_t bits_of(const ir_attr *a) {
     return bits;
 }
 
-static bool same_attrs(const trace_asking *is, const ir_attr *attrs, uint32_t n) {
-    if (is->n_attrs != n) return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (is->key[i] != attrs[i].key || is->bits[i] != bits_of(&attrs[i])) return false;
+bool trace_path_same_attrs(const trace_asking *was, const ir_attr *attrs) {
+    for (uint32_t i = 0; i < was->n_attrs; i++)
+        if (was->key[i] != attrs[i].key || was->bits[i] != bits_of(&attrs[i])) return false;
     return true;
-}
-
-rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
-                            const ir_attr *attrs, uint32_t n_attrs) {
-    const rp_tensor none = {NULL, IR_NONE, 0};
-    trace_path *p = &g->asked->path;
-    if (p->next >= p->n || g->err.code != RP_OK || g->finished) return none;
-    const trace_asking *was = &p->v[p->next];
-    const ir_node *x = was->is;
-    if (!x || x->op != op || x->n_in != n || !same_attrs(was, attrs, n_attrs)) return none;
-    for (uint32_t i = 0; i < n; i++)
-        if (x->in[i] != in[i].ref || in[i].graph != g) return none;
-    p->next++;
-    return trace_made(g, was->node);
 }
 
 static bool reserve(trace_path *p) {

@@ -19,10 +19,27 @@ bool trace_ready(rp_graph *g);
 ir_dim trace_dim(rp_graph *g, rp_dim d);
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs);
+bool trace_path_same_attrs(const trace_asking *was, const ir_attr *attrs); /* was->n_attrs */
 /* What the call is to give, where the last run of a graph that is recorded by several (g->asked) asked for the same of operands that are live at
  * the same place. graph NULL: ir_add is to be asked, and the answer noted. */
-rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
-                            const ir_attr *attrs, uint32_t n_attrs);
+static inline rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                                          const ir_attr *attrs, uint32_t n_attrs) {
+    const rp_tensor none = {NULL, IR_NONE, 0};
+    trace_asked *a = g->asked;
+    trace_path *p = &a->path;
+    if (p->next >= p->n || g->err.code != RP_OK || g->finished) return none;
+    const trace_asking *was = &p->v[p->next];
+    const ir_node *x = was->is;
+    if (!x || x->op != op || x->n_in != n || was->node >= a->cap) return none;
+    if (was->n_attrs != n_attrs) return none;
+    if (n_attrs && !trace_path_same_attrs(was, attrs)) return none;
+    for (uint32_t i = 0; i < n; i++)
+        if (x->in[i] != in[i].ref || in[i].graph != g || (in[i].id && in[i].id != g->id))
+            return none;
+    p->next++;
+    trace_note_asked(a, was->node); /* a node of an earlier run, whose site is told */
+    return (rp_tensor){g, was->node, g->id};
+}
 void trace_path_note(rp_graph *g, ir_ref node, const ir_attr *attrs, uint32_t n_attrs);
 /* A shape in sizes of the graph. False, and the graph fails, where it is none. */
 bool trace_shape(rp_graph *g, rp_shape s, ir_shape *out);

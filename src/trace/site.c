@@ -34,7 +34,7 @@ static RP_COLD bool widen(trace_asked *a, ir_ref ref) {
 
 static inline bool ask(trace_asked *a, ir_ref ref) {
     if (ref >= a->cap && !widen(a, ref)) return false;
-    if (a->at[ref] < a->first) a->at[ref] = a->now;
+    trace_note_asked(a, ref);
     return true;
 }
 
@@ -92,16 +92,19 @@ static RP_APART void told(rp_graph *g, const ir_site *s) {
     if (!ok) (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
 }
 
-/* Nothing is new: it goes as the run before. */
+/* Nothing is new: it goes as the run before. Of a graph that was freed err says so. */
 static inline bool all_is_told(const rp_graph *g) {
     const trace_oracle *o = g->oracle;
-    return g->ir && g->n_fresh == 0 && g->err.code == RP_OK && (!o || *o->n == *o->n_told);
+    return g->n_fresh == 0 && g->err.code == RP_OK && (!o || *o->n == *o->n_told);
+}
+
+static RP_APART rp_tensor tell(rp_tensor made, const char *call, const char *file, int line) {
+    told(made.graph, &(ir_site){.file = file, .call = call, .line = (uint32_t)line});
+    return made;
 }
 
 rp_tensor rp_at(rp_tensor made, const char *call, const char *file, int line) {
-    if (made.graph && !all_is_told(made.graph))
-        told(made.graph, &(ir_site){.file = file, .call = call, .line = (uint32_t)line});
-    return made;
+    return !made.graph || all_is_told(made.graph) ? made : tell(made, call, file, line);
 }
 
 rp_dim rp_dim_at(rp_dim made, const char *file, int line) {

@@ -49,8 +49,8 @@ static ir_ref add(rp_graph *g, ir_op op, const ir_ref *in, uint32_t n, const ir_
 }
 
 /* By the builder. */
-static RP_APART rp_tensor build(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
-                                const ir_attr *attrs, uint32_t n_attrs) {
+static rp_tensor build(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
+                       uint32_t n_attrs) {
     ir_ref few[MAX_OPERANDS], *refs = few;
     rp_tensor out = trace_bad(g);
     if (!trace_ready(g)) return trace_bad(g);
@@ -73,16 +73,44 @@ done:
     return out.ref == IR_NONE ? out : trace_made(g, out.ref);
 }
 
-rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
-                   uint32_t n_attrs) {
+/* Where the run does not ask for what the one before did. */
+static RP_APART rp_tensor record(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                                 const ir_attr *attrs, uint32_t n_attrs) {
     for (uint32_t i = 0; i < n; i++)
         if (!trace_is_live(in[i]) && !trace_check_live(ir_op_table(op)->name, in[i]))
             return trace_bad(trace_current());
-    if (g && g->asked) {
-        rp_tensor known = trace_path_follow(g, op, in, n, attrs, n_attrs);
-        if (known.graph) return known;
-    }
     return build(g, op, in, n, attrs, n_attrs);
+}
+
+static inline rp_tensor follow(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n,
+                               const ir_attr *attrs, uint32_t n_attrs) {
+    const rp_tensor none = {NULL, IR_NONE, 0};
+    return g && g->asked ? trace_path_follow(g, op, in, n, attrs, n_attrs) : none;
+}
+
+rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
+                   uint32_t n_attrs) {
+    rp_tensor known = follow(g, op, in, n, attrs, n_attrs);
+    return known.graph ? known : record(g, op, in, n, attrs, n_attrs);
+}
+
+/* The same of operands in registers: what is known is found without a frame. */
+static RP_APART rp_tensor record_1(rp_tensor a, ir_op op) {
+    return record(a.graph, op, &a, 1, NULL, 0);
+}
+
+static RP_APART rp_tensor record_2(rp_tensor a, rp_tensor b, ir_op op) {
+    return record(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0);
+}
+
+static RP_APART rp_tensor unary(rp_tensor a, ir_op op) {
+    rp_tensor known = follow(a.graph, op, &a, 1, NULL, 0);
+    return known.graph ? known : record_1(a, op);
+}
+
+static RP_APART rp_tensor binary(rp_tensor a, rp_tensor b, ir_op op) {
+    rp_tensor known = follow(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0);
+    return known.graph ? known : record_2(a, b, op);
 }
 
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {
@@ -216,13 +244,13 @@ rp_dtype rp_tensor_dtype(rp_tensor x) {
     return is ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
 }
 
-#define UNARY(fn, op)                                 \
-    rp_tensor fn(rp_tensor a) {                       \
-        return trace_op(a.graph, op, &a, 1, NULL, 0); \
+#define UNARY(fn, op)           \
+    rp_tensor fn(rp_tensor a) { \
+        return unary(a, op);    \
     }
-#define BINARY(fn, op)                                                 \
-    rp_tensor fn(rp_tensor a, rp_tensor b) {                           \
-        return trace_op(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0); \
+#define BINARY(fn, op)                       \
+    rp_tensor fn(rp_tensor a, rp_tensor b) { \
+        return binary(a, b, op);             \
     }
 UNARY(rp_neg, IR_neg)
 UNARY(rp_abs, IR_abs)

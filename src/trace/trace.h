@@ -92,6 +92,10 @@ uint64_t trace_count(void);
 uint64_t trace_breaks(void);
 /* Notes when the run under way first asked for node ref of g. False: out of memory. */
 bool trace_ask(rp_graph *g, ir_ref ref);
+/* The same where there is room. */
+static inline void trace_note_asked(trace_asked *a, ir_ref ref) {
+    if (a->at[ref] < a->first) a->at[ref] = a->now;
+}
 /* x, an input that was made before the user's code ran: the next call that tells its site is one that x is of. Other nodes have theirs. */
 rp_tensor trace_fetched(rp_tensor x);
 /* What a finished trace says on the channels dynamo, graph and guards (log.c). */
