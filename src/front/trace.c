@@ -36,14 +36,13 @@ rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
 }
 
 /* A tensor without memory, whatever its rank: a call that is given it refuses it. */
-static rp_value fake(rp_dtype dtype, uint32_t rank, uint32_t number) {
-    rp_value v = rp_value_none();
-    v.kind = RP_VALUE_TENSOR;
-    v.tensor.dtype = dtype;
-    v.tensor.rank = rank;
-    for (uint32_t i = 0; i < rank; i++) v.tensor.dim[i] = -1; /* rp_tensor_dim tells */
-    v.as.integer = number;
-    return v;
+static inline void put_fake(rp_value *v, rp_dtype dtype, uint32_t rank, uint32_t number) {
+    memset(v, 0, sizeof *v);
+    v->kind = RP_VALUE_TENSOR;
+    v->tensor.dtype = dtype;
+    v->tensor.rank = rank;
+    for (uint32_t i = 0; i < rank; i++) v->tensor.dim[i] = -1; /* rp_tensor_dim tells */
+    v->as.integer = number;
 }
 
 static uint32_t add_tensor(rp_jit_call *call, rp_tensor x) {
@@ -74,7 +73,9 @@ rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
         return rp_value_none();
     }
     uint32_t rank = x.ref == IR_NONE ? 0 : ir_node_at(call->g->ir, x.ref)->shape.rank;
-    return fake(rp_tensor_dtype(x), rank, add_tensor(call, x));
+    rp_value v;
+    put_fake(&v, rp_tensor_dtype(x), rank, add_tensor(call, x));
+    return v;
 }
 
 /* --- arguments ------------------------------------------------------------------------------------ */
@@ -144,7 +145,7 @@ static rp_status number_next(void *user, rp_value *v, rp_error *err) {
     uint32_t *n = user;
     bool state = v->state;
     (void)err;
-    *v = fake(v->tensor.dtype, v->tensor.rank, ++*n);
+    put_fake(v, v->tensor.dtype, v->tensor.rank, ++*n);
     v->state = state;
     return RP_OK;
 }
@@ -295,7 +296,7 @@ static rp_status number_output(void *user, rp_value *v, rp_error *err) {
     rp_tensor x = o->call->tensor[n - 1];
     while (i < r->n && r->tensor[i].ref != x.ref) i++;
     if (i == r->n) r->tensor[r->n++] = x;
-    *v = fake(v->tensor.dtype, v->tensor.rank, i + 1);
+    put_fake(v, v->tensor.dtype, v->tensor.rank, i + 1);
     return RP_OK;
 }
 
@@ -308,8 +309,9 @@ rp_status front_take_result(rp_jit_call *call, const rp_value *result, front_ret
     /* A failure of the trace comes first: it is why a value is none. */
     if (call->g->err.code != RP_OK) return rp_graph_finish(call->g, NULL, 0, err);
     RP_TRY(check_result(result, 0, err));
-    out->block = base_alloc(16 + autograph_value_size(result));
-    if (!out->block) return rp_fail(err, RP_NOMEM, "a result");
+    size_t size = autograph_value_size(result); /* of a tensor alone: nothing */
+    if (size) out->block = base_alloc(size);
+    if (size && !out->block) return rp_fail(err, RP_NOMEM, "a result");
     out->value = autograph_value_copy(result, out->block);
     uint32_t n = autograph_value_tensors(result);
     out->tensor = n <= sizeof out->few / sizeof *out->few
