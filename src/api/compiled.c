@@ -483,6 +483,7 @@ rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_con
         goto out;
     }
     RP_TRY_OUT(compile_given(c, g, config, err));
+    if (!c->foreign && !c->memory && !c->p->n_states) c->repeatable.repeat = api_repeat;
     *out = c;
     c = NULL;
 out:

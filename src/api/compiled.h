@@ -8,6 +8,7 @@
 #include "api/frames.h"
 #include "api/stage.h"
 #include "base/huge.h"
+#include "device/repeat.h"
 #include "device/stream.h"
 #include "pass/pipeline.h"
 #include "reprise/graph.h"
@@ -22,7 +23,8 @@ typedef struct api_foreign api_foreign;
 
 /* Owns cache handle, plan and frames, of which each call takes one. Weights are packed at the first run after a bind. */
 struct rp_compiled {
-    atomic_uint refs;       /* its user's, and one of each captured part */
+    device_repeatable repeatable; /* first */
+    atomic_uint refs;             /* its user's, and one of each captured part */
     atomic_uint generation; /* what was captured under another one is invalid: a bind, or the end */
     rp_device *shared;      /* NULL: a device of its own */
     hal_device *device;     /* until frames has it */
@@ -49,6 +51,10 @@ struct rp_compiled {
 
 void api_compiled_unref(rp_compiled *c);
 
+/* --- repeat.c --- */
+/* As device_repeatable has it, where the memory of c's device is the host's, the library computes it, and calls take no turns. */
+rp_status api_repeat(rp_compiled *c, device_repeat **out, rp_error *err) RP_MUST_USE;
+
 /* Where what is empty, or a token, is said to be: nothing is read or written there. */
 void *api_address(void *data);
 /* Packs params after a bind, and brings them to the device. Thread-safe. */
@@ -64,7 +70,10 @@ rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *in
                             const rp_buffer *outputs, rp_error *err) RP_MUST_USE;
 /* The same, and sets them in exec. */
 rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
-                          rp_buffer *outputs, rp_error *err) RP_MUST_USE;
+                          const rp_buffer *outputs, rp_error *err) RP_MUST_USE;
+/* Where they lie alone. */
+void api_set_addresses(const plan *p, plan_exec *exec, const rp_buffer *inputs,
+                       const rp_buffer *outputs);
 /* Where an input or output of a call lies, of which the graph is given a copy. */
 typedef struct api_told {
     const void *at;

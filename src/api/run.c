@@ -69,8 +69,8 @@ rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *in
     return RP_OK;
 }
 
-static void set_addresses(const plan *p, plan_exec *exec, const rp_buffer *inputs,
-                          const rp_buffer *outputs) {
+void api_set_addresses(const plan *p, plan_exec *exec, const rp_buffer *inputs,
+                       const rp_buffer *outputs) {
     for (uint32_t i = 0; i < p->n_inputs; i++)
         plan_exec_set(exec, PLAN_INPUT, i, api_address(inputs[i].data));
     for (uint32_t i = 0; i < p->n_outputs; i++)
@@ -78,9 +78,9 @@ static void set_addresses(const plan *p, plan_exec *exec, const rp_buffer *input
 }
 
 rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
-                          rp_buffer *outputs, rp_error *err) {
+                          const rp_buffer *outputs, rp_error *err) {
     RP_TRY(api_check_buffers(p, symbols, inputs, outputs, err));
-    set_addresses(p, exec, inputs, outputs);
+    api_set_addresses(p, exec, inputs, outputs);
     return RP_OK;
 }
 
@@ -140,7 +140,7 @@ static rp_status set_buffers(const rp_compiled *c, api_frame *f, binding what,
         f->bound = false; /* a failure leaves other symbols */
         return api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err);
     }
-    if (what == ADDRESSES) set_addresses(c->p, f->exec, inputs, outputs);
+    if (what == ADDRESSES) api_set_addresses(c->p, f->exec, inputs, outputs);
     return RP_OK;
 }
 
@@ -197,9 +197,7 @@ rp_status api_check_counts(const rp_compiled *c, const void *inputs, uint32_t n_
 
 rp_status api_check_stream(const rp_compiled *c, const rp_stream *s, const char *call,
                            rp_error *err) {
-    if (!s)
-        return device_check_captured(
-            NULL, call, "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream", err);
+    if (!s) return device_check_captured(NULL, call, DEVICE_RUN_CAPTURED, err);
     if (rp_stream_device(s) != c->shared)
         return rp_fail(err, RP_INVALID,
                        "graph @%s was compiled for %s, the stream is of another one; compile it by "

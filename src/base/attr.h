@@ -4,6 +4,8 @@
 #define BASE_ATTR_H
 
 #define RP_APART __attribute__((noinline))
+/* And what it does: within its caller, also where there are several. */
+#define RP_WITHIN inline __attribute__((always_inline))
 /* Hardly ever: not where speed counts, too. */
 #define RP_COLD __attribute__((noinline, cold))
 

@@ -29,6 +29,8 @@ hal_device *device_capturing(hal_device *queue);
  * thread captures another. call: what it is; hint: what to do instead. */
 rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
                                 rp_error *err) RP_MUST_USE;
+/* Instead of running what is compiled. */
+#define DEVICE_RUN_CAPTURED "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream"
 uint64_t device_frees(const rp_device *d); /* times that rp_device_free had something */
 /* hal's reserve, commit and unreserve, on the queue that memory of the device is from. */
 rp_status device_reserve(rp_device *d, size_t size, hal_reserved **out, rp_error *err) RP_MUST_USE;

@@ -6,7 +6,7 @@
 #include "autograph/value.h"
 #include "base/alloc.h"
 #include "base/log.h"
-#include "front/recording.h"
+#include "front/again.h"
 #include "ir/site.h"
 
 /* --- telling --------------------------------------------------------------------------------- */
@@ -73,30 +73,50 @@ static RP_COLD rp_status refuse(rp_jit_call *call, const front_break *why, rp_er
                    why->reason);
 }
 
-static inline rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n,
-                              const front_break *why, rp_error *err) {
+static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why,
+                       rp_error *err) {
     if (call->g->in_body || call->f->fullgraph) return refuse(call, why, err);
     if (!call->session) RP_TRY(begin(call, err));
-    call->session->n_breaks++;
-    return front_force(call->session, wanted, n, false, why, err);
+    return front_force(call->session, wanted, n, why, err);
 }
 
-static RP_COLD bool blame(rp_graph *g, rp_status st, const front_break *why, const char *text) {
-    if (why->file)
-        (void)rp_fail(&g->err, st, "%s:%d: %s", why->file, why->line, text);
+static RP_COLD bool blame(rp_graph *g, rp_status st, const char *file, int line, const char *text) {
+    if (file)
+        (void)rp_fail(&g->err, st, "%s:%d: %s", file, line, text);
     else
         (void)rp_fail(&g->err, st, "%s", text);
     g->blamed = true;
     return false;
 }
 
-bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why) {
+/* The first of a run, or one where the run may go another way. */
+static RP_APART bool break_apart(rp_jit_call *call, const ir_ref *wanted, uint32_t n,
+                                 const char *reason, const char *file, int line) {
+    const front_break why = {reason, file, line};
+    rp_error e;
+    base_error_clear(&e);
+    rp_status st = force(call, wanted, n, &why, &e);
+    return st == RP_OK ? true : blame(call->g, st, file, line, e.text);
+}
+
+static RP_WITHIN bool break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n,
+                               const char *reason, const char *file, int line) {
     rp_graph *g = call->g;
+    front_session *s = call->session;
     rp_error e;
     if (g->err.code != RP_OK) return false;
+    front_step *step = s && !g->in_body ? front_again_next(s, wanted, n) : NULL;
+    if (!step) return break_apart(call, wanted, n, reason, file, line);
     base_error_clear(&e);
-    rp_status st = force(call, wanted, n, why, &e);
-    return st == RP_OK ? true : blame(g, st, why, e.text);
+    rp_status st = front_again_run(s, step, &e);
+    if (st != RP_OK) return blame(g, st, file, line, e.text);
+    front_again_pass(s, step);
+    s->last_break = (front_break){reason, file, line};
+    return true;
+}
+
+bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why) {
+    return break_at(call, wanted, n, why->reason, why->file, why->line);
 }
 
 /* --- what functions call -------------------------------------------------------------------------- */
@@ -106,8 +126,8 @@ bool rp_jit_failed(const rp_jit_call *call) {
 }
 
 void rp_jit_break_at(rp_jit_call *call, const char *reason, const char *file, int line) {
-    front_break why = {reason && *reason ? reason : "a call of the host", file, line};
-    if (call) (void)front_break_at(call, NULL, 0, &why);
+    if (!reason || !*reason) reason = "a call of the host";
+    if (call) (void)break_at(call, NULL, 0, reason, file, line);
 }
 
 /* Of a version the host gets a copy, since its memory may be written before the function returns. */
@@ -238,7 +258,7 @@ rp_status front_session_end(front_session *s, rp_value *result, const ir_ref *re
     ranking k = {refs, n};
     s->result = result;
     RP_TRY(autograph_value_each(result, rank, &k, err));
-    return front_force(s, refs, n, true, NULL, err);
+    return front_finish(s, refs, n, err);
 }
 
 static rp_status call_function(rp_jit_call *call, rp_error *err) {

@@ -281,6 +281,10 @@ rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_con
 static inline bool front_code_is_there(const front_code *c) {
     return c->compiled || c->chain;
 }
+/* A run of it is a call of its compiled graph, whatever the mode of the call. */
+static inline bool front_code_is_plain(const front_code *c) {
+    return c->compiled && !c->chain && !c->graphs;
+}
 /* As rp_compiled_outputs. */
 rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t n_in,
                              rp_buffer *out, uint32_t n_out, rp_error *err) RP_MUST_USE;

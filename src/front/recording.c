@@ -63,6 +63,7 @@ static void free_steps(front_step *s) {
     for (front_step *next; s; s = next) {
         next = s->next;
         free_steps(s->child);
+        device_repeat_free(s->repeat);
         front_code_done(&s->code);
         base_free(s->wanted);
         base_free(s->effect);
@@ -177,6 +178,8 @@ rp_status front_session_begin(front_session *s, rp_error *err) {
     front_recording *rec = s->rec;
     s->first = rec->asked.now;
     s->at = s->keep ? &rec->root : NULL;
+    s->thread = device_thread_this();
+    s->effects = ir_run_effects(rec->g->ir);
     s->path = rec->path;
     s->written = rec->written;
     memset(s->written, 0, rec->n_inputs * sizeof *s->written);

@@ -8,6 +8,7 @@
 #ifndef FRONT_RECORDING_H
 #define FRONT_RECORDING_H
 
+#include "device/repeat.h"
 #include "front/front.h"
 #include "trace/trace.h"
 
@@ -25,7 +26,9 @@ typedef struct front_step {
     rp_buffer *form; /* n_in, n_out: what the last run read, and its outputs, */
     size_t *offset;  /* where each of these lies in a block of total bytes, */
     size_t total;
-    uint64_t laid_out; /* for these sizes, as front_recording.sizes_id, and held; 0: none */
+    uint64_t laid_out;     /* for these sizes, as front_recording.sizes_id, and held; 0: none */
+    device_repeat *repeat; /* of the code; NULL: it is called in another way */
+    uint64_t bound; /* for these sizes, where nothing is to be told or done beside; 0: none */
 } front_step;
 
 /* The value of a node in the present run. */
@@ -97,15 +100,16 @@ typedef struct front_session {
     front_step *at;      /* NULL: beyond what is kept */
     front_step **path;   /* n_path, in room of the recording */
     uint32_t n_path;
-    uint32_t n_effects; /* of the run's, those that are done */
-    bool *written;      /* by tensor of the arguments: one that is no state was; likewise */
+    device_thread *thread;     /* that runs it */
+    const ir_effects *effects; /* of the run */
+    uint32_t n_effects;        /* of them, those that are done */
+    bool *written;             /* by tensor of the arguments: one that is no state was; likewise */
     front_read *read;
     const front_out *to;
     const rp_value *result; /* that the last step gives; borrowed */
     uint32_t number;        /* of the entry */
     bool keep;              /* new steps are for later runs, too */
     bool grown;             /* there are some that are not compiled */
-    uint32_t n_breaks;
     front_break last_break; /* where the segment begins; file NULL: with the function */
     bool past_limit;        /* what is behind it is not kept */
     const front_code *fell; /* of a step, one that is not what was asked for; NULL: none */
@@ -139,18 +143,35 @@ static inline const rp_buffer *front_held_of(const front_session *s, ir_ref r) {
     return &s->rec->held[r].b;
 }
 rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) RP_MUST_USE;
-/* The same of a node that was held before in a run of these sizes, and so has its form. */
-static inline void front_hold_again(front_session *s, ir_ref r, void *data) {
-    front_held *h = &s->rec->held[r];
-    if (h->run != s->first) h->memory = data;
-    h->run = s->first;
+/* The same of a node that was held before in a run of these sizes, and so has its form; run: the first segment of this one. */
+static inline void front_hold_again(front_held *h, uint64_t run, void *data) {
+    if (h->run != run) h->memory = data;
+    h->run = run;
     h->stale = false;
     h->b.data = data;
 }
 
 /* --- room.c --- */
+/* A block of its own. */
+rp_status front_own_block(const front_session *s, size_t bytes, void **out,
+                          rp_error *err) RP_MUST_USE;
+/* Bytes: of the block, which is what runs take of small values, not what they need at most. */
+enum { FRONT_OWN_ALIGN = 64, FRONT_MOST_KEPT = 1 << 20 };
 /* Memory of the device until the run is over, of unknown content. */
-rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) RP_MUST_USE;
+RP_MUST_USE static inline rp_status front_own(const front_session *s, size_t bytes, void **out,
+                                              rp_error *err) {
+    front_room *m = &s->rec->room;
+    if (bytes <= FRONT_MOST_KEPT) {
+        size_t size = (bytes + !bytes + FRONT_OWN_ALIGN - 1) / FRONT_OWN_ALIGN * FRONT_OWN_ALIGN;
+        m->wanted += size;
+        if (size <= m->size - m->used) {
+            *out = (char *)m->data + m->used;
+            m->used += size;
+            return RP_OK;
+        }
+    }
+    return front_own_block(s, bytes, out, err);
+}
 /* A run on d is over. again: others like it may follow. */
 void front_room_clear(front_room *m, rp_device *d, bool again);
 void front_room_done(front_room *m);
@@ -174,9 +195,12 @@ void front_piece_done(front_piece *p);
 /* Why a run beyond the ways that are kept has no graph. */
 #define FRONT_PAST_LIMIT \
     "past the recompile limit: what follows a graph break differs from call to call"
-/* Computes what is wanted, and does the effects so far. last: into outputs, one for each, whose data is set by place. */
-rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
-                      const front_break *why, rp_error *err) RP_MUST_USE;
+/* At a break: computes what is wanted, and does the effects so far. */
+rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, const front_break *why,
+                      rp_error *err) RP_MUST_USE;
+/* At the end: into outputs, one for each, whose data is set by place. */
+rp_status front_finish(front_session *s, const ir_ref *wanted, uint32_t n,
+                       rp_error *err) RP_MUST_USE;
 /* Compiles the new steps of a run that is over. */
 rp_status front_settle(front_session *s, rp_error *err) RP_MUST_USE;
 /* What a step is to give and to do. */

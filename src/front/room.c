@@ -4,27 +4,7 @@
 
 #include "base/alloc.h"
 
-enum {
-    ALIGN = 64,
-    MOST_KEPT =
-        1 << 20 /* bytes of the block: what runs take of small values, not what they need at most */
-};
-
-static size_t rounded(size_t bytes) {
-    return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
-}
-
-/* From the block; NULL: there is no room. */
-static void *take_kept(front_room *m, size_t bytes) {
-    if (bytes > MOST_KEPT) return NULL;
-    size_t size = rounded(bytes);
-    m->wanted += size;
-    if (size > m->size - m->used) return NULL;
-    m->used += size;
-    return (char *)m->data + m->used - size;
-}
-
-static RP_APART rp_status own_block(front_session *s, size_t bytes, void **out, rp_error *err) {
+rp_status front_own_block(const front_session *s, size_t bytes, void **out, rp_error *err) {
     front_room *m = &s->rec->room;
     if (m->n_owned == m->cap_owned) {
         uint32_t cap = m->cap_owned ? m->cap_owned * 2 : 8;
@@ -38,17 +18,10 @@ static RP_APART rp_status own_block(front_session *s, size_t bytes, void **out, 
     return RP_OK;
 }
 
-rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
-    void *kept = take_kept(&s->rec->room, bytes);
-    if (!kept) return own_block(s, bytes, out, err);
-    *out = kept;
-    return RP_OK;
-}
-
 /* A block for as much as this run took, where that is little. Without one the next run takes blocks as this one did. */
 static void widen(front_room *m, rp_device *d) {
     rp_error none = {0};
-    size_t size = m->wanted < MOST_KEPT ? m->wanted : MOST_KEPT;
+    size_t size = m->wanted < FRONT_MOST_KEPT ? m->wanted : FRONT_MOST_KEPT;
     if (size <= m->size) return;
     if (m->data) device_free(m->device, m->data);
     m->data = NULL;

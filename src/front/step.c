@@ -4,6 +4,7 @@
 #include "autograph/memory.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "front/again.h"
 #include "split/partition.h"
 
 enum { FEW = 16 };
@@ -259,8 +260,10 @@ static bool reserve_forms(front_step *step) {
 /* What a step reads, and its outputs and where they lie, for the sizes of this run: what all it reads is of forms that these decide. */
 static RP_APART rp_status lay_out(front_session *s, front_step *step, rp_error *err) {
     uint32_t n = step->n_out;
-    step->laid_out = 0;
+    step->laid_out = step->bound = 0;
     if (!reserve_forms(step)) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    if (!step->repeat && front_code_is_plain(&step->code))
+        RP_TRY(device_repeat_new(step->code.compiled, &step->repeat, err));
     rp_buffer *in = step->form, *out = in + step->n_in;
     for (uint32_t i = 0; i < step->n_in; i++) in[i] = *front_held_of(s, step->in[i]);
     RP_TRY(front_code_outputs(&step->code, in, step->n_in, out, n, err));
@@ -269,28 +272,28 @@ static RP_APART rp_status lay_out(front_session *s, front_step *step, rp_error *
     return RP_OK;
 }
 
-/* The first time for the sizes of this run. */
-static RP_APART rp_status hold_outputs(front_session *s, front_step *step, const rp_buffer *out,
-                                       rp_error *err) {
-    for (uint32_t i = 0; i < step->n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
-    step->laid_out = s->rec->sizes_id;
-    return RP_OK;
-}
-
-static rp_status run_laid_out(front_session *s, front_step *step, rp_error *err) {
+/* Where it is the first time for these sizes, or no repeat can be. */
+static RP_APART rp_status run_laid_out(front_session *s, front_step *step, rp_error *err) {
     const uint32_t n_in = step->n_in, n_out = step->n_out;
-    const bool again = step->laid_out == s->rec->sizes_id;
+    const uint64_t id = s->rec->sizes_id;
     void *block = NULL;
-    if (!again) RP_TRY(lay_out(s, step, err));
+    if (step->laid_out != id) RP_TRY(lay_out(s, step, err));
     rp_buffer *in = step->form, *out = in + n_in;
+    step->laid_out = step->bound = 0;
     for (uint32_t i = 0; i < n_in; i++) in[i].data = front_held_of(s, step->in[i])->data;
     if (n_out) RP_TRY(front_own(s, step->total, &block, err));
     for (uint32_t i = 0; i < n_out; i++) out[i].data = (char *)block + step->offset[i];
-    front_io io = {.out = out, .n_out = n_out};
-    take_inputs(s, in, n_in, &io);
-    RP_TRY(front_code_run(s->f, &step->code, &io, err));
-    if (!again) return hold_outputs(s, step, out, err);
-    for (uint32_t i = 0; i < n_out; i++) front_hold_again(s, step->out[i], out[i].data);
+    if (step->repeat) {
+        RP_TRY(step->repeat->bind(step->repeat, in, out, err));
+        RP_TRY(device_repeat_run(step->repeat, s->thread, err));
+    } else {
+        front_io io = {.out = out, .n_out = n_out};
+        take_inputs(s, in, n_in, &io);
+        RP_TRY(front_code_run(s->f, &step->code, &io, err));
+    }
+    for (uint32_t i = 0; i < n_out; i++) RP_TRY(front_hold(s, step->out[i], &out[i], err));
+    step->laid_out = id;
+    if (step->repeat && !step->code.reason) step->bound = id;
     return RP_OK;
 }
 
@@ -298,6 +301,7 @@ static rp_status run_laid_out(front_session *s, front_step *step, rp_error *err)
 static rp_status run_step(front_session *s, front_step *step, rp_error *err) {
     ends e = {step->in, step->out, step->n_in, step->n_out};
     if (step->last) return run_piece(s, &step->code, &e, true, err);
+    if (step->bound == s->rec->sizes_id) return front_again_run(s, step, err);
     return front_code_is_there(&step->code) ? run_laid_out(s, step, err) : RP_OK;
 }
 
@@ -367,11 +371,10 @@ static inline front_step *next_step(front_session *s, const ir_ref *wanted, uint
     return push(s, step) ? step : NULL;
 }
 
-rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
-                      const front_break *why, rp_error *err) {
-    const ir_ref *effect;
-    uint32_t all = ir_run_effects(s->rec->g->ir, &effect), n_effects = all - s->n_effects;
-    effect += s->n_effects;
+static rp_status force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
+                       const front_break *why, rp_error *err) {
+    const ir_ref *effect = s->effects->ref + s->n_effects;
+    uint32_t all = s->effects->n, n_effects = all - s->n_effects;
     if (n_effects) RP_TRY(front_before_effects(s, effect, n_effects, err));
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
     if (step && step->code.reason) s->fell = &step->code;
@@ -387,4 +390,13 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     if (why) s->last_break = *why;
     s->rec->asked.now++;
     return RP_OK;
+}
+
+rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, const front_break *why,
+                      rp_error *err) {
+    return force(s, wanted, n, false, why, err);
+}
+
+rp_status front_finish(front_session *s, const ir_ref *wanted, uint32_t n, rp_error *err) {
+    return force(s, wanted, n, true, NULL, err);
 }

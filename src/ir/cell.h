@@ -27,9 +27,9 @@ typedef struct ir_inner {
 /* Nodes that are not merged, in the order in which runs asked for them first. */
 typedef struct ir_runs {
     ir_ref *ref;
-    uint64_t *run;  /* the last one that asked for it */
-    ir_ref *effect; /* of this run, n_effects */
-    uint32_t n, n_effects, cap;
+    uint64_t *run;      /* the last one that asked for it */
+    ir_effects effects; /* of this run */
+    uint32_t n, cap;
     uint64_t now;
 } ir_runs;
 

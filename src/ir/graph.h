@@ -244,8 +244,13 @@ uint32_t ir_first_argument(ir_op op);
  * first run; each further call begins another one. What is equal to a node of an earlier run is that node, empties and effects
  * in the order in which they were recorded, and versions are overwritten anew. Inputs are added once. */
 rp_status ir_graph_rerun(ir_graph *g, rp_error *err) RP_MUST_USE;
-/* The effects of this run so far, in order; borrowed until the next node. */
-uint32_t ir_run_effects(const ir_graph *g, const ir_ref **out);
+/* The effects of this run so far, in order; ref until the next node. */
+typedef struct ir_effects {
+    ir_ref *ref; /* n */
+    uint32_t n;
+} ir_effects;
+/* Of the run under way, as long as g is there, which has been run again. */
+const ir_effects *ir_run_effects(const ir_graph *g);
 /* Appends outputs; may be called once. Then the graph is immutable. */
 rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n,
                           rp_error *err) RP_MUST_USE;

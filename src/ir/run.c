@@ -4,9 +4,8 @@
 
 #include "ir/cell.h"
 
-uint32_t ir_run_effects(const ir_graph *g, const ir_ref **out) {
-    *out = g->runs ? g->runs->effect : NULL;
-    return g->runs ? g->runs->n_effects : 0;
+const ir_effects *ir_run_effects(const ir_graph *g) {
+    return &g->runs->effects;
 }
 
 static void *grown(ir_graph *g, const void *p, uint32_t n, uint32_t cap, size_t size) {
@@ -20,11 +19,11 @@ rp_status ir_run_reserve(ir_graph *g, rp_error *err) {
     uint32_t cap = s->cap ? s->cap * 2 : 16;
     if (s->n < s->cap) return RP_OK;
     ir_ref *ref = grown(g, s->ref, s->n, cap, sizeof *ref);
-    ir_ref *effect = grown(g, s->effect, s->n_effects, cap, sizeof *effect);
+    ir_ref *effect = grown(g, s->effects.ref, s->effects.n, cap, sizeof *effect);
     uint64_t *run = grown(g, s->run, s->n, cap, sizeof *run);
     if (!ref || !effect || !run) return ir_graph_full(g, err);
     s->ref = ref;
-    s->effect = effect;
+    s->effects.ref = effect;
     s->run = run;
     s->cap = cap;
     return RP_OK;
@@ -33,7 +32,7 @@ rp_status ir_run_reserve(ir_graph *g, rp_error *err) {
 static void take(ir_graph *g, uint32_t i) {
     ir_runs *s = g->runs;
     s->run[i] = s->now;
-    if (ir_node_is_effect(ir_node_at(g, s->ref[i]))) s->effect[s->n_effects++] = s->ref[i];
+    if (ir_node_is_effect(ir_node_at(g, s->ref[i]))) s->effects.ref[s->effects.n++] = s->ref[i];
 }
 
 void ir_run_note(ir_graph *g, ir_ref r) {
@@ -70,8 +69,8 @@ static rp_status first_run(ir_graph *g, rp_error *err) {
 rp_status ir_graph_rerun(ir_graph *g, rp_error *err) {
     ir_runs *s = g->runs;
     if (!s) return first_run(g, err);
-    for (uint32_t i = 0; i < s->n_effects; i++) ir_cell_forget_writes(g, s->effect[i]);
-    s->n_effects = 0;
+    for (uint32_t i = 0; i < s->effects.n; i++) ir_cell_forget_writes(g, s->effects.ref[i]);
+    s->effects.n = 0;
     s->now++;
     return RP_OK;
 }

@@ -115,6 +115,31 @@ static rp_status reads_without_stream(void *user, rp_call *call, const rp_value 
     return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, t.data, 4, err) : st;
 }
 
+/* y = x + 1 in front of a graph break, behind which nothing is computed. Its first call compiles it, later ones make the same step again. */
+static rp_jit *broken;
+
+static rp_status write_sum(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), y = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    (void)rp_update(y, rp_add_scalar(x, 1));
+    rp_jit_break(call, "it is written");
+    *result = rp_value_none();
+    return RP_OK;
+}
+
+static rp_status by_steps(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_buffer y;
+    rp_output *o = NULL;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    rp_value v[] = {args->item[0], rp_value_state(y)}, both = rp_value_tuple(v, 2);
+    if (st == RP_OK) st = rp_jit_run(broken, &both, &o, err);
+    rp_output_free(o);
+    return st;
+}
+
 static rp_stream *other_stream;
 
 static rp_status by_another_stream(void *user, rp_call *call, const rp_value *args,
@@ -249,6 +274,8 @@ static const struct {
     {reads_without_stream,
      "rp_compiled_run while calls are captured, which a replay would not "
      "repeat; it is rp_call_compiled or rp_compiled_run_on of rp_call_stream"},
+    {by_steps, "rp_compiled_run while calls are captured, which a replay would not repeat; it is "
+               "rp_call_compiled or rp_compiled_run_on of rp_call_stream"},
     {by_another_stream, "rp_compiled_run_on another stream while calls are captured"},
     {copies_by_another_stream, "rp_stream_copy on another stream while calls are captured"},
     {fills_by_another_stream, "rp_stream_fill on another stream while calls are captured"},
@@ -278,6 +305,9 @@ static void what_cannot_be_captured_is_told(void **state) {
         for (int i = 0; i < 8; i++) CHECK_OK(rp_device_alloc(b.device, 8, &spare[i], &err), &err);
         device_of_call = b.device;
         rp_function *f = function_of(&b, "f", limits[k].fn, m);
+        rp_jit_options by = RP_JIT_OPTIONS(write_sum);
+        by.device = b.device;
+        CHECK_OK(rp_jit_new(&by, &broken, &err), &err);
         bench other;
         bench_open(&other, device, RP_GROWTH_RESERVE);
         affine_open(&n, other.device, 0, 1, 1);
@@ -301,6 +331,7 @@ static void what_cannot_be_captured_is_told(void **state) {
         affine_close(&m[1]);
         affine_close(&n);
         rp_stream_close(other_stream);
+        rp_jit_free(broken);
         bench_close(&b);
         bench_close(&other);
         assert_int_equal(base_live(), live);

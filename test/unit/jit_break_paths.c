@@ -2,6 +2,7 @@
  * the memory of values) is what it would have made itself. Argument: how many drawn calls (default 3000). */
 #include "support/jits.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "front/recording.h"
@@ -151,6 +152,8 @@ static void a_node_is_told_by_all_that_makes_it(void **state) {
     other[0].u.i = 0;
     assert_int_equal(strange.ref, x.ref);
     assert_int_equal(followed(g, IR_sum, &strange, 1, is, 2), IR_NONE);
+    strange.id = 0; /* not told */
+    assert_int_equal(followed(g, IR_sum, &strange, 1, is, 2), IR_NONE);
     assert_int_equal(followed(g, IR_sum, &kept, 1, is, 2), IR_NONE);
     assert_int_equal(followed(g, IR_sum, in, 1, swapped, 2), IR_NONE);
     assert_int_equal(followed(g, IR_sum, in, 1, other, 2), IR_NONE);
@@ -263,6 +266,70 @@ static void what_lies_in_a_state_keeps_its_value(void **state) {
     rp_jit_free(f);
 }
 
+/* --- steps made again -------------------------------------------------------------------------- */
+
+/* What the host wants of a call, and does in it. */
+typedef struct wants {
+    int item; /* 1: the sum, 2: the largest; 0: none */
+    bool writes;
+    double is;
+} wants;
+
+/* -((a + b) * a - b), a step each; c = a where it is written. */
+static rp_status in_steps(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    wants *w = user;
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)err;
+    rp_tensor y = rp_add(a, b);
+    rp_jit_break(call, "the sum is there");
+    y = rp_mul(y, a);
+    if (w->writes) (void)rp_update(rp_jit_tensor(call, &args->item[2]), a);
+    rp_jit_break(call, "and the product");
+    y = rp_sub(y, b);
+    if (w->item)
+        w->is = rp_item(w->item == 1 ? rp_sum(y, 0, false) : rp_amax(y, 0, false));
+    else
+        rp_jit_break(call, "nothing is wanted");
+    *result = rp_jit_value(call, rp_neg(y));
+    return RP_OK;
+}
+
+/* Each call with memory of other places, as it goes: sizes, what the host wants, and whether something is written differ now and then. */
+static void steps_are_made_again_elsewhere(void **state) {
+    enum { MOST = 8, PLACES = 5 };
+    static float a[PLACES][MOST], b[PLACES][MOST], c[MOST];
+    wants w = {0};
+    rp_jit *f = jit_at(in_steps, 1, RP_DYNAMIC_ALL, &w);
+    (void)state;
+    for (int p = 0; p < PLACES; p++)
+        for (int k = 0; k < MOST; k++) {
+            a[p][k] = (float)(k * 3 + p * 5) - 9;
+            b[p][k] = (float)(k - p * 2);
+        }
+    for (int i = 0; i < 240; i++) {
+        const int n = i % 40 < 20 ? 3 : 3 + i % 6;
+        float *x = a[i * 7 / 3 % PLACES], *y = b[i * 3 % PLACES], sum = 0, most = -INFINITY;
+        rp_value v[] = {f32_of(x, 1, n, 0), f32_of(y, 1, n, 0), f32_of(c, 1, n, 0)};
+        rp_value args = rp_value_tuple(v, 3);
+        w.item = i / 5 % 3;
+        w.writes = i / 60 % 2 && i % 3 == 0;
+        memset(c, 0, sizeof c);
+        rp_output *o = jit_ok(f, &args);
+        const float *is = jit_result(o)->tensor.data;
+        for (int k = 0; k < n; k++) {
+            const float want = (x[k] + y[k]) * x[k] - y[k];
+            assert_true(is[k] == -want);
+            assert_true(c[k] == (w.writes ? x[k] : 0));
+            sum += want;
+            most = fmaxf(most, want);
+        }
+        if (w.item) assert_true(w.is == (double)(w.item == 1 ? sum : most));
+        rp_output_free(o);
+    }
+    rp_jit_free(f);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_that_differs_anywhere_is_its_own),
@@ -270,6 +337,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_node_is_told_by_all_that_makes_it),
         cmocka_unit_test(values_of_any_size_have_memory),
         cmocka_unit_test(what_lies_in_a_state_keeps_its_value),
+        cmocka_unit_test(steps_are_made_again_elsewhere),
     };
     if (argc > 1) n_calls = atoi(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
