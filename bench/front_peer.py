@@ -12,8 +12,8 @@ import time
 import torch
 import torch.nn.functional as F
 
-TENSORS, ROUNDS, BREAKS, SHAPES, COLUMNS = 16, 11, 8, 64, 64
-CALLS = 2000
+TENSORS, ROUNDS, BREAKS, SHAPES, COLUMNS = 16, 21, 8, 64, 64
+CALLS = 1000
 
 
 def report(name, value):
@@ -26,16 +26,19 @@ def timed(f, *args):
     return time.perf_counter_ns() - start
 
 
-def call_ns(f, *args):
+def round_ns(f, *args):
+    start = time.perf_counter_ns()
+    for _ in range(CALLS):
+        f(*args)
+    return (time.perf_counter_ns() - start) / CALLS
+
+
+def call_ns(f, *args, than=None):
     for _ in range(100):
         f(*args)
-    rounds = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter_ns()
-        for _ in range(CALLS):
-            f(*args)
-        rounds.append((time.perf_counter_ns() - start) / CALLS)
-    return statistics.median(rounds)
+        if than:
+            than(*args)
+    return statistics.median(round_ns(f, *args) - (round_ns(than, *args) if than else 0) for _ in range(ROUNDS))
 
 
 def plus_one(x):
@@ -89,4 +92,4 @@ with torch.no_grad():
         report("shapes", sum(timed(f, filled(2 + i, COLUMNS)) for i in range(SHAPES)) / 1e6)
         report("call", call_ns(torch.compile(sum_of_all), *[filled(1, 4) for _ in range(TENSORS)]))
         x = filled(1, 4)
-        report("break", (call_ns(torch.compile(broken), x) - call_ns(torch.compile(whole), x)) / BREAKS)
+        report("break", call_ns(torch.compile(broken), x, than=torch.compile(whole)) / BREAKS)
