@@ -15,11 +15,17 @@
     64         /* elements of tiles that go down: as many cache lines of what is read across */
 #define FAR 16 /* elements between neighbours that share no cache line */
 
+#define SLAB \
+    32 /* rows that such tiles go down before the next ones: as many as share those cache lines */
+#define LEAST_SLAB 8
+
 /* How a group is cut: item i is row i, or tile i % (inner / width) of row i / (inner / width); `down`: of row i % rows, so
- * that what is read across rows is read again while it is in a cache. */
+ * that what is read across rows is read again while it is in a cache. `slab`: of so many rows after the others, so that pages that
+ * rows lie in are, too. */
 typedef struct cut {
     ir_dim rows;
     int64_t inner, width; /* of a tile; 0: whole rows */
+    int64_t slab;         /* 0: of all rows */
     bool down, staged;    /* staged: KIR_STAGED_ROWS of these items are one */
 } cut;
 
@@ -176,9 +182,18 @@ static bool divides_by_element(const kir_func *f) {
 static void open_tile(lowerer *L, const cut *c, lower_space *s) {
     kir_ref per_row = kir_const_i(K, c->inner / c->width);
     kir_ref item = kir_begin(K, KIR_PAR, kir_bin(K, KIR_IMUL, lower_dim(L, c->rows), per_row));
-    kir_ref by = c->down ? kir_bin(K, KIR_IMAX, lower_dim(L, c->rows), kir_const_i(K, 1)) : per_row;
+    kir_ref by = per_row, above = KIR_NONE;
+    if (c->slab) {
+        by = kir_const_i(K, c->slab);
+        kir_ref items = kir_bin(K, KIR_IMUL, per_row, by);
+        above = kir_bin(K, KIR_IMUL, kir_bin(K, KIR_IDIV, item, items), by);
+        item = kir_bin(K, KIR_IMOD, item, items);
+    } else if (c->down) {
+        by = kir_bin(K, KIR_IMAX, lower_dim(L, c->rows), kir_const_i(K, 1));
+    }
     kir_ref major = kir_bin(K, KIR_IDIV, item, by), minor = kir_bin(K, KIR_IMOD, item, by);
     kir_ref row = c->down ? minor : major, tile = c->down ? major : minor;
+    if (c->slab) row = kir_bin(K, KIR_IADD, above, row);
     s->tile = true;
     s->width = c->width;
     s->n_cols = kir_const_i(K, c->width);
@@ -222,6 +237,13 @@ static rp_status stage(lowerer *L, cut *c) {
     return RP_OK;
 }
 
+static int64_t slab_of(const lowerer *L, const cut *c) {
+    int64_t rows;
+    if (c->width == c->inner || !ir_dim_is_const(ir_graph_dims(L->g), c->rows, &rows)) return 0;
+    const int64_t slab = lower_divisor(rows, SLAB);
+    return slab >= LEAST_SLAB && slab < rows ? slab : 0;
+}
+
 /* Narrow tiles of the last dim, one under the other, where the kernel reads across rows. */
 static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uint32_t n_temps,
                          cut *c) {
@@ -233,6 +255,7 @@ static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uin
     d.width = lower_divisor(d.inner, chosen_tile(L, DOWN_TILE, MOST_TILE));
     if (d.width < FAR) return RP_OK;
     d.down = true;
+    if (L->opt->target != GEN_CUDA) d.slab = slab_of(L, &d);
     *c = d;
     forget(L, gr, n_temps);
     RP_TRY(build(L, gr, name, c));
