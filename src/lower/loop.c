@@ -226,7 +226,7 @@ static void forget(lowerer *L, const pass_group *gr, uint32_t n_temps) {
     L->out->n_temps = n_temps;
 }
 
-/* A GPU reads rows, too, with neighbours side by side. */
+/* What is read across rows is read, too, with neighbours side by side, and turned in temporaries. */
 static rp_status stage(lowerer *L, cut *c) {
     kir_func *staged = NULL;
     RP_TRY(kir_stage_rows(K, &staged, L->err));
@@ -259,7 +259,7 @@ static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uin
     *c = d;
     forget(L, gr, n_temps);
     RP_TRY(build(L, gr, name, c));
-    return L->opt->target == GEN_CUDA ? stage(L, c) : RP_OK;
+    return L->opt->target == GEN_CUDA || c->slab ? stage(L, c) : RP_OK;
 }
 
 /* The widest tiles whose indices need no division inside, or none. */

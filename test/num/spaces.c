@@ -58,6 +58,11 @@ static const char *const graphs[] = {
     "%1\n}",
     "(%x: bf16[96,80], %y: f32[80,96]) -> f32[80,96] {\n  %0 = permute %x {axes=[1,0]}\n"
     "  %1 = cast %0 {dtype=f32}\n  %2 = add %1, %y\n  ret %2\n}",
+    "(%x: bf16[128,96], %y: f32[96,128]) -> f32[96,128] {\n  %0 = permute %x {axes=[1,0]}\n"
+    "  %1 = cast %0 {dtype=f32}\n  %2 = add %1, %y\n  ret %2\n}",
+    "(%x: f32[3,34,64], %y: f16[3,34,64]) -> f32[3,64,34] {\n  %0 = permute %x {axes=[0,2,1]}\n"
+    "  %1 = permute %y {axes=[0,2,1]}\n  %2 = cast %1 {dtype=f32}\n  %3 = mul %0, %2\n"
+    "  ret %3\n}",
     "(%x: f32[B,33,64]) -> f32[B,64,33] where B in [0,5] {\n  %0 = permute %x {axes=[0,2,1]}\n"
     "  %1 = neg %0\n  ret %1\n}",
     /* rows that are chosen by what is known to be equal */
