@@ -326,6 +326,25 @@ static void what_is_right_is_not_found(void **state) {
     }
 }
 
+/* Where each node runs alone there are no kernels to search one by one. */
+static void kernels_of_one_node_are_run_once(void **state) {
+    static const char text[] = "graph @two(%x: f32[64,8]) -> (f32[64,8], f32[64]) {\n"
+                               "  %0 = exp %x : f32[64,8]\n"
+                               "  %1 = sum %0 {axis=1} : f32[64]\n"
+                               "  %2 = tanh %1 : f32[64]\n"
+                               "  ret %0, %2\n}\n";
+    static const char *const settings[] = {"backend=eager", "backend=aot_eager", "level=2"};
+    (void)state;
+    rp_graph *g = parse(text);
+    for (uint32_t k = 0; k < 3; k++) {
+        rp_bisection *b = bisect(g, settings[k], NULL);
+        assert_int_equal(info_of(b).runs,
+                         k < 2 ? 3 : 4); /* the whole and each output; its kernel */
+        rp_bisection_free(b);
+    }
+    rp_graph_free(g);
+}
+
 static bool never(void *user, uint32_t runs) {
     (void)user;
     return runs < 2;
@@ -445,6 +464,7 @@ int main(void) {
         cmocka_unit_test(the_search_can_be_stopped),
         cmocka_unit_test(a_difference_that_was_seen_is_told),
         cmocka_unit_test(a_difference_of_the_whole_alone_is_told),
+        cmocka_unit_test(kernels_of_one_node_are_run_once),
         cmocka_unit_test(runs_that_end_the_search_are_no_answer),
     };
     return cmocka_run_group_tests(tests, registered, NULL);

@@ -231,6 +231,23 @@ static void a_device_has_a_manager(void **state) {
     assert_null(rp_autograph_stream(NULL));
 }
 
+/* Who comes when the last has gone gets one of his own. */
+static void a_device_makes_its_manager_anew(void **state) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    rp_autograph *a = NULL;
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    for (int turn = 0; turn < 3; turn++) {
+        size_t live = base_live();
+        CHECK_OK(rp_autograph_default(d, &a, &err), &err);
+        assert_true(base_live() > live);
+        rp_autograph_destroy(a);
+        assert_int_equal(base_live(), live);
+    }
+    rp_device_close(d);
+}
+
 /* It belongs to nobody who could set a limit, so it has one. */
 static void the_manager_of_a_device_keeps_so_many(void **state) {
     enum { GRAPHS = 1024, MORE = 3 };
@@ -622,6 +639,7 @@ int main(void) {
         cmocka_unit_test(a_call_runs_then_replays),
         cmocka_unit_test(empty_tensors),
         cmocka_unit_test(a_device_has_a_manager),
+        cmocka_unit_test(a_device_makes_its_manager_anew),
         cmocka_unit_test(the_manager_of_a_device_keeps_so_many),
         cmocka_unit_test(exact_growth_counts),
         cmocka_unit_test(exact_growth_counts_of_pieces),

@@ -228,6 +228,10 @@ static void refuses_what_cannot_be_measured(void **state) {
     refused(e, &o, RP_CONFIG,
             "31 steps, each as served and launch by launch, after 1 positions and 2 "
             "steps to warm up want 66 positions; max_model_len 64 has room for 30");
+    o.steps = 30; /* which have room behind one position, and behind no more */
+    o.context = 2;
+    refused(e, &o, RP_CONFIG, "want 65 positions");
+    o.context = 0;
     json_t *j = profile(e, 30, 0);
     assert_int_equal(count(j, "context"), 1);
     json_decref(j);

@@ -355,12 +355,29 @@ static void words_are_of_letters_and_digits(void **state) {
     }
 }
 
+/* Names of types are read back, and there are no others. */
+static void types_have_names(void **state) {
+    static const rp_dtype outside[] = {RP_DTYPE_COUNT_, (rp_dtype)(RP_DTYPE_COUNT_ + 1),
+                                       (rp_dtype)-1};
+    rp_dtype t = RP_DTYPE_F16;
+    (void)state;
+    for (int i = 0; i < RP_DTYPE_COUNT_; i++) {
+        assert_true(rp_dtype_parse(rp_dtype_name((rp_dtype)i), &t));
+        assert_int_equal(t, i);
+    }
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        assert_string_equal(rp_dtype_name(outside[i]), "?");
+    assert_false(rp_dtype_parse("?", &t) || rp_dtype_parse("", &t));
+    assert_int_equal(t, RP_DTYPE_COUNT_ - 1); /* as it was */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_of_letters_and_digits),
         cmocka_unit_test(random_graphs_round_trip),
         cmocka_unit_test(constants_round_trip),
         cmocka_unit_test(spelling_is_exact),
+        cmocka_unit_test(types_have_names),
         cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(integers_have_an_end),
         cmocka_unit_test(damaged_text_is_safe),

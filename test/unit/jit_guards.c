@@ -528,11 +528,30 @@ static void places_are_no_guards(void **state) {
     rp_jit_free(f);
 }
 
+/* Of several entries the one that was used last comes first, whichever was made last. */
+static void guards_are_in_order_of_use(void **state) {
+    static const int64_t rows[] = {5, 7, 5, 5, 7};
+    rp_jit *f = jit_at(turned, 2, RP_DYNAMIC_NONE, NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rp_error err = {0};
+        char *guards = NULL;
+        assert_int_equal(ran_one(f, rows[i]), i < 2 ? RP_RAN_CAPTURE : RP_RAN_REPLAY);
+        CHECK_OK(rp_jit_guards_text(f, &guards, &err), &err);
+        const char *five = strstr(guards, "size=[5"), *seven = strstr(guards, "size=[7");
+        assert_true(five && (i == 0) == !seven);
+        if (i) assert_int_equal(five < seven, rows[i] == 5);
+        rp_free(guards);
+    }
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompiles_are_told_as_by_torch),
         cmocka_unit_test(each_guard_has_its_words),
         cmocka_unit_test(guards_are_told_whole),
+        cmocka_unit_test(guards_are_in_order_of_use),
         cmocka_unit_test(a_question_names_its_line),
         cmocka_unit_test(marked_sizes_are_symbols_at_once),
         cmocka_unit_test(a_static_mark_holds),

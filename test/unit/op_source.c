@@ -1,5 +1,6 @@
 /* Custom ops whose implementation is C or CUDA C: compiled, cached and launched as the kernels around them are, on the host and on a GPU. */
 #include "support/check.h"
+#include "support/heard.h"
 
 #include "base/alloc.h"
 #include "ir/custom.h"
@@ -539,6 +540,21 @@ static void bad_sources_are_refused(void **state) {
     }
 }
 
+/* Of those that are not told how many, 256. */
+static void blocks_have_as_many_threads(void **state) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    base_buf heard;
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    heard_start(&heard, "output_code");
+    CHECK_OK(compile("level=2 device=cuda:0", NULL, &c, &err), &err);
+    CHECK_HEARD(&heard, "__launch_bounds__(64) op_"); /* source::range */
+    CHECK_HEARD(&heard, "__launch_bounds__(256) op_");
+    heard_done(&heard);
+    rp_compiled_free(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_runs_c),
@@ -551,6 +567,7 @@ int main(void) {
         cmocka_unit_test(a_key_has_each_source_once),
         cmocka_unit_test(sources_are_not_watched),
         cmocka_unit_test(bad_sources_are_refused),
+        cmocka_unit_test(blocks_have_as_many_threads),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }

@@ -88,7 +88,18 @@ static rp_tensor hyperbolic(void *user, rp_graph *g, const rp_tensor *in) {
 }
 
 /* What the pass `code` does next. */
-static enum { NOTHING, NEGATE, FAIL, FAIL_SILENTLY, LATE, OTHER_TYPE, LEAF, ADDS, NO_NODE } doing;
+static enum {
+    NOTHING,
+    NEGATE,
+    FAIL,
+    FAIL_SILENTLY,
+    LATE,
+    OTHER_TYPE,
+    OTHER_DTYPE,
+    LEAF,
+    ADDS,
+    NO_NODE
+} doing;
 
 static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
     const rp_graph *g = rp_rewrite_graph(r);
@@ -105,7 +116,9 @@ static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
             return RP_UNSUPPORTED;
         }
         rp_tensor x = rp_rewrite_value(r, doing == LATE ? i : doing == NO_NODE ? 999 : n.in[0]);
-        rp_tensor y = doing == OTHER_TYPE ? rp_sum(x, 0, false) : rp_neg(x);
+        rp_tensor y = doing == OTHER_TYPE    ? rp_sum(x, 0, false)
+                      : doing == OTHER_DTYPE ? rp_cast(x, RP_DTYPE_F16)
+                                             : rp_neg(x);
         if (doing == ADDS) (void)rp_input(y.graph, "more", RP_DTYPE_F32, RP_SHAPE(1));
         st = rp_rewrite_replace(r, i, y, err);
         if (st != RP_OK) return st;
@@ -371,6 +384,7 @@ static void failures_are_told_or_left_out(void **state) {
                                       [FAIL_SILENTLY] = "gave no reason",
                                       [LATE] = "in ascending order",
                                       [OTHER_TYPE] = "cannot stand for it",
+                                      [OTHER_DTYPE] = "cannot stand for it",
                                       [LEAF] = "belongs to the graph's caller",
                                       [ADDS] = "it added an input",
                                       [NO_NODE] = "has no node 999"};

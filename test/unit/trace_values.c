@@ -699,6 +699,27 @@ static void indices_want_an_axis_that_has_something(void **state) {
     }
 }
 
+/* Weights of 16 bits take what they are multiplied with in their own type, but where all is exact. */
+static void products_are_of_the_type_of_weights(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16};
+    (void)state;
+    for (int exact = 0; exact < 2; exact++) {
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("linear");
+            rp_graph_set_numerics(g, exact ? RP_NUMERICS_EXACT : RP_NUMERICS_DEFAULT);
+            rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 8));
+            rp_tensor y = rp_linear(x, rp_param(g, "w", types[i], RP_SHAPE(4, 8)));
+            CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+            const ir_node *n = ir_node_at(trace_graph_ir(g), y.ref);
+            while (n->op != IR_matmul) n = ir_node_at(trace_graph_ir(g), n->in[0]);
+            assert_int_equal(ir_node_at(trace_graph_ir(g), n->in[0])->dtype,
+                             exact ? RP_DTYPE_F32 : types[i]);
+            rp_graph_free(g);
+        }
+    }
+}
+
 static void composites_name_what_does_not_fit(void **state) {
     static const char *const want[] = {
         "squeeze: the size of axis 1 of f32[2,3,4] is not 1",
@@ -720,6 +741,7 @@ static void composites_name_what_does_not_fit(void **state) {
         "pool: a padding of 2 is more than half of a window of 3, of f32[1,2,3,4]",
         "pool: a padding of 1 is more than half of a window of 1, of f32[1,2,3,4]",
         "with KV dividing H, not f32[3,2,4], f32[2,3,4] and f32[2,3,4]",
+        "of f32[2,3,4] but along axis 2, which is not empty; not i32[2,2,4]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -750,6 +772,7 @@ static void composites_name_what_does_not_fit(void **state) {
         case 15: y = rp_any(x, 0, false); break;
         case 16: y = rp_max_pool2d(rp_unsqueeze(x, 0), 3, 0, 2); break;
         case 17: y = rp_avg_pool2d(rp_unsqueeze(x, 0), 1, 0, 1); break;
+        case 19: y = rp_take_along(x, 2, rp_iota(g, RP_DTYPE_I32, RP_SHAPE(2, 2, 4), 2)); break;
         default: {
             rp_tensor q = rp_permute(x, (int[]){1, 0, 2}, 3);
             y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = q, .k = x, .v = x});
@@ -788,6 +811,7 @@ int main(void) {
         cmocka_unit_test(attention_is_its_formula),
         cmocka_unit_test(attention_that_sees_nothing_gives_zeros),
         cmocka_unit_test(indices_want_an_axis_that_has_something),
+        cmocka_unit_test(products_are_of_the_type_of_weights),
         cmocka_unit_test(composites_name_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
