@@ -1,11 +1,11 @@
-/* Law 2 on 32 seeded random graphs, on 32 of values of any rank and type, on 32 of every op in every type that it takes, and on
- * 24 whose values take ways through memory: what the inductor backend compiles is no farther from the interpreter than the
+/* Law 2 on 16 seeded random graphs, on 16 of values of any rank and type, on 16 of every op in every type that it takes, and on
+ * 12 whose values take ways through memory: what the inductor backend compiles is no farther from the interpreter than the
  * roundings of its ops take it (api/bound.h: measured for each graph, so that a value of 16 bits may be a step of its type off
  * where it lies beside a border, and one of f64 a few of its own), and is the eager backend's result bit for bit, states and
  * inputs that are written included. Every tenth graph is also split at an op of its own and run piece by piece, of those with
  * effects every second one.
  *
- * 24 more have loops and branches, which write memory, too; with THOROUGH there are four times as many of each. Two processes
+ * 12 more have loops and branches, which write memory, too; with THOROUGH there are four times as many of each. Two processes
  * share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of
  * the six kinds, NUM_KIND a case alone, NUM_ISA another instruction set, NUM_JOBS another number of processes. The kernels of
  * NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units of each graph). */
@@ -312,28 +312,28 @@ static void run_seeds(uint64_t above, uint64_t count, graph_kind kind) {
 
 static void compiled_equals_interpreter(void **state) {
     (void)state;
-    run_seeds(0, 32, PURE);
+    run_seeds(0, 16, PURE);
 }
 
 static void effects_are_in_order(void **state) {
     (void)state;
-    run_seeds(0, 24, EFFECTS);
+    run_seeds(0, 12, EFFECTS);
 }
 
 static void any_rank_and_type(void **state) {
     (void)state;
-    run_seeds(0, 32, RANKS);
+    run_seeds(0, 16, RANKS);
 }
 
 static void every_op_and_type(void **state) {
     (void)state;
-    run_seeds(0, 32, TYPES);
+    run_seeds(0, 16, TYPES);
 }
 
 static void loops_and_branches_too(void **state) {
     (void)state;
-    run_seeds(CONTROL, 12, PURE);
-    run_seeds(CONTROL, 12, EFFECTS);
+    run_seeds(CONTROL, 6, PURE);
+    run_seeds(CONTROL, 6, EFFECTS);
 }
 
 /* An output of f16, and one of f32, of which an element lies beside a border between two numbers; so near in the second that none
