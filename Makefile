@@ -1,6 +1,7 @@
 # reprise: one non-recursive Makefile. `make help` lists the targets.
 #
-# CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/); carry: tests share a library, so that make dist is small
+# CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/); carry: without what debuggers want, so that make dist is small
+#           (tests share a library in carry and asan)
 # WERROR=1  warnings are errors (make check sets it); V=1 prints whole commands
 # BLESS=1   file tests rewrite their expectations; THOROUGH=1: repeat more often what is alike (make check sets it)
 # -jN       N jobs at a time; as many as there are processors unless it is said
@@ -73,15 +74,20 @@ UNIT_release := -O0
 OPT_carry := -O2 -DNDEBUG -g0
 TEST_carry := -O1
 UNIT_carry := -O0
+UNIT_asan := -O0
+# Where the library is large, in each test, tests share it: they link in a tenth of the time, and all are a twentieth as large.
+SHARES := $(filter carry asan,$(CONFIG))
 LINK_release = -Wl,-S $(GOLD)
 LINK_carry = -Wl,-s $(GOLD)
+LINK_asan = $(GOLD)
+LINK_tsan = $(GOLD)
 # Asked when something is linked: before the set-up there may be none.
 GOLD = $(shell command -v ld.gold >/dev/null && echo -fuse-ld=gold)
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
 CFLAGS += -std=c11 $(or $(DEBUG_$(CONFIG)),-g1) $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
-          -fPIC -fvisibility=$(if $(filter carry,$(CONFIG)),default,hidden) -pthread
+          -fPIC -fvisibility=$(if $(SHARES),default,hidden) -pthread
 CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc -I.
-LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib$(if $(filter carry,$(CONFIG)),:$$ORIGIN/../../lib)'
+LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib$(if $(SHARES),:$$ORIGIN/../../lib)'
 LIBS := -ljansson -lpcre2-8 -lxxhash -lzstd -ldl -lm
 CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 
@@ -106,7 +112,7 @@ $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)" "$(PACK_SRC)"
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
-	$(Q)$(if $(filter carry,$(CONFIG)),grep -v '\.hidden' $< | $(CC) -x assembler-with-cpp -c -,$(CC) -c $<) -o $@
+	$(Q)$(if $(SHARES),grep -v '\.hidden' $< | $(CC) -x assembler-with-cpp -c -,$(CC) -c $<) -o $@
 
 # What the command alone carries.
 $(B)/gen/page.S: FORCE | $(NEEDS_SETUP)
@@ -122,7 +128,7 @@ $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/
 # The same and what tests share, for those that travel together.
 $(B)/lib/libreprise-internal.so: $(B)/libreprise-internal.a $(SUPPORT:%.c=$(B)/obj/%.o)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) -Wl,-s -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(LINK_$(CONFIG)) -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 
 # For users: one object in which only the rp_ names are left.
 $(B)/libreprise.a: $(LIB_OBJ)
@@ -159,7 +165,7 @@ UNCALLED := $(shell grep -lE '(con|de)structor' $(SUPPORT))
 $(B)/obj/test/support.a: $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(UNCALLED),$(SUPPORT)))
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
-INTERNAL := $(if $(filter carry,$(CONFIG)),$(B)/lib/libreprise-internal.so,$(UNCALLED:%.c=$(B)/obj/%.o) $(B)/obj/test/support.a $(B)/libreprise-internal.a)
+INTERNAL := $(if $(SHARES),$(B)/lib/libreprise-internal.so,$(UNCALLED:%.c=$(B)/obj/%.o) $(B)/obj/test/support.a $(B)/libreprise-internal.a)
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LINK_$(CONFIG)) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
