@@ -139,7 +139,7 @@ static void calls_are_checked(void **state) {
         {"axes=1", "lists", "attribute 'axes' is a list of integers, not an integer"},
         {"axes=[1,2.5]", "lists", "'axes' is a list of integers, not a list of numbers"},
         {"names=[1]", "lists", "'names' is a list of strings, not a list of integers"},
-        {"names=[\"a\",1]", "lists", "line 2: a list has strings or numbers, not both"},
+        {"names=[\"a\",1]", "lists", "line 2: custom: a list has strings or numbers, not both"},
         {"names=[\"a\\n\"]", "lists", "a backslash begins \\x and two digits 0-9 a-f"},
         {"names=[\"a\\x00\"]", "lists", "a backslash begins \\x"},
         {"eps=", "lists", "expected a number"},
