@@ -25,12 +25,19 @@ typedef struct device_thread {
 device_thread *device_thread_this(void);
 void device_thread_join(device_thread *t); /* gives it a line */
 
-/* The only thread of a line needs no locked instruction: what it writes afterwards is seen by nobody who does not see the count. */
+/* Before what it writes afterwards is seen, the count is. The only thread of a line needs no locked instruction for it where stores are seen in their order. */
 static inline void device_count(_Atomic uint64_t *n, uint64_t own, bool shared) {
-    if (shared)
-        (void)atomic_fetch_add(n, 1);
-    else
+#ifdef __x86_64__
+    if (!shared) {
         atomic_store_explicit(n, own, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst); /* nor does the compiler move them */
+        return;
+    }
+#else
+    (void)own;
+    (void)shared;
+#endif
+    (void)atomic_fetch_add(n, 1);
 }
 
 /* Around such a call of the thread; one may be within another. */
