@@ -11,7 +11,8 @@
 
 #include "gen/step.h"
 
-enum { GEN_DECODE_FEW = 8, GEN_DECODE_SOME = 32, GEN_DECODE_MOST = 64 }; /* sequences of the templates */
+/* Sequences of the templates. */
+enum { GEN_DECODE_FEW = 8, GEN_DECODE_SOME = 32, GEN_DECODE_MOST = 64 };
 
 typedef enum gen_decode_kernel {
     GEN_DECODE_QKV,
@@ -55,7 +56,7 @@ typedef struct gen_decode_job {
 
 typedef struct gen_decode {
     gen_step s;    /* without layers and max_blocks; rotations take neighbours */
-    uint32_t most; /* rows that it is for: 1, 2, 4, 8, 32 or 64; of 2 and 4 there is attention alone */
+    uint32_t most; /* rows that it is for: 1, 2, 4, 8, 32, 64; of 2 and 4 attention alone */
     gen_decode_tile tile[GEN_DECODE_MATRICES_]; /* of few rows */
     gen_decode_job job[GEN_DECODE_MATRICES_];   /* of many */
     gen_step_attention attention;
