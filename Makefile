@@ -126,9 +126,9 @@ $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/
 	$(Q)$(AR) rcs $@ $^
 
 # The same and what tests share, for those that travel together.
-$(B)/lib/libreprise-internal.so: $(B)/libreprise-internal.a $(SUPPORT:%.c=$(B)/obj/%.o)
+$(B)/lib/libreprise-internal.so: $(B)/libreprise-internal.a $(SUPPORT:%.c=$(B)/obj/%.o) test/support/replaced.list
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(LINK_$(CONFIG)) -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(LINK_$(CONFIG)) -Wl,-Bsymbolic -Wl,--dynamic-list=test/support/replaced.list -Wl,--whole-archive $(filter-out %.list,$^) -Wl,--no-whole-archive -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 
 # For users: one object in which only the rp_ names are left.
 $(B)/libreprise.a: $(LIB_OBJ)
