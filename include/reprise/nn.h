@@ -62,14 +62,15 @@ typedef struct rp_sdpa_args {
     double softcap; /* 0: none; else the scores become softcap * tanh(scores / softcap) */
     bool causal;    /* row i sees columns 0 to i, as torch's is_causal */
     int64_t
-        window; /* 0: none; else row i sees no column at i - window or before, nor at i + window or behind */
+        window; /* 0: none, negative: refused; else row i sees no column at i - window or before, nor at i + window or behind */
 } rp_sdpa_args;
 /* softmax(q k^T * scale + bias) v as f32[...,H,T,DV] (of f64 operands f64); a row that sees nothing gives zeros, as torch's does. */
 RP_API rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a);
 
 /* ---- images and sequences ---- */
 
-/* Zero: 1 for stride, dilation and groups, none for padding (of zeros, on both sides). Index 0: height, 1: width. */
+/* Zero: 1 for stride, dilation and groups, none for padding (of zeros, on both sides). Index 0: height, 1: width. Kernels have
+ * up to 1024 elements of a channel, more only where windows are known to lie side by side and to cover x (patches of an image). */
 typedef struct rp_conv_args {
     int64_t stride[2], padding[2], dilation[2];
     uint32_t groups;

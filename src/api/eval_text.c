@@ -72,6 +72,8 @@ rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t see
     ir_graph *fixed = NULL;
     RP_TRY(api_graph_ready(g, err));
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
+    if ((unsigned)backend > RP_BACKEND_CUDA)
+        return rp_fail(err, RP_INVALID, "no backend has the number %d", (int)backend);
     const ir_graph *ir = trace_graph_ir(g);
     RP_TRY_OUT(ir_verify(ir, err));
     if (api_check_sizes(ir, NULL) != RP_OK) RP_TRY_OUT(api_part_fixed(ir, sizes, &fixed, err));

@@ -262,6 +262,8 @@ double ir_attr_float(const ir_node *n, ir_attr_key key, double deflt);
 
 /* Invariants of a whole graph; RP_INVALID names the node. */
 rp_status ir_verify(const ir_graph *g, rp_error *err) RP_MUST_USE;
+/* What a graph of a user is held to beside: it returns no memory without contents, as pieces of a graph may. */
+rp_status ir_check_returned(const ir_graph *g, rp_error *err) RP_MUST_USE;
 
 /* Text form, docs/ir.md. print(parse(print(g))) == print(g). */
 void ir_print(const ir_graph *g, base_buf *out);

@@ -48,7 +48,9 @@ static rp_status check_value(const char *op, const rp_op_attr *a, rp_error *err)
 }
 
 rp_status ir_op_attrs_check_schema(const rp_op_desc *d, rp_error *err) {
-    if (d->n_attrs > RP_MAX_OP_ATTRS || (d->n_attrs && !d->attrs))
+    if (d->n_attrs && !d->attrs)
+        return rp_fail(err, RP_INVALID, "custom op %s: %u attributes at NULL", d->name, d->n_attrs);
+    if (d->n_attrs > RP_MAX_OP_ATTRS)
         return rp_fail(err, RP_INVALID, "custom op %s: %u attributes; %d are the most", d->name,
                        d->n_attrs, RP_MAX_OP_ATTRS);
     for (uint32_t i = 0; i < d->n_attrs; i++) {

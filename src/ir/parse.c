@@ -3,6 +3,7 @@
  * Every node goes through the builder, so whatever is read obeys the shape rules. Any bytes are safe
  * input: length, names, numbers and nesting are bounded, and the first error ends with "line N: ".
  * What needs the whole graph is ir_verify's matter, not this file's. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -290,7 +291,8 @@ typedef struct statement {
     uint32_t n_attrs;
     char leaf[IR_MAX_NAME + 1];
     ir_type type[IR_MAX_RESULTS];
-    uint32_t n_types; /* 0: none are given */
+    uint32_t n_types;   /* 0: none are given */
+    const char *number; /* of a constant, as written */
 } statement;
 
 /* Nodes have shares of their own. */
@@ -338,7 +340,19 @@ static rp_status arguments_of(parser *s, statement *m) {
     m->attr[0] = (ir_attr){.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_F32};
     m->attr[1] = (ir_attr){.key = IR_ATTR_VALUE};
     m->n_attrs = 2;
+    ir_read_skip(&s->in);
+    m->number = s->in.p;
     return ir_read_number(&s->in, &m->attr[1].u.f);
+}
+
+/* A constant is held as a double, which does not have all integers of 64 bits: one that it would change is no constant. */
+static bool is_held(const char *number, double as) {
+    ir_reader digits = {.text = number, .p = number};
+    int64_t n;
+    if (fabs(as) < 0x1p53 || ir_read_integer(&digits, &n) != RP_OK ||
+        (*digits.p && strchr(".eExX", *digits.p)))
+        return true;
+    return as < 0x1p63 && (int64_t)as == n;
 }
 
 static rp_status arguments(parser *s, statement *m) {
@@ -351,6 +365,10 @@ static rp_status arguments(parser *s, statement *m) {
 static rp_status build(parser *s, statement *m, ir_ref *r, rp_error *e) {
     bool leaf = m->op == IR_param || m->op == IR_state;
     if (m->op == IR_const && m->n_types) m->attr[0].u.i = m->type->dtype;
+    if (m->op == IR_const && m->attr[0].u.i == RP_DTYPE_I64 && !is_held(m->number, m->attr[1].u.f))
+        return rp_fail(e, RP_INVALID,
+                       "const: %.*s has more than the 53 bits of a constant of i64; shift and add",
+                       (int)strspn(m->number, "-0123456789"), m->number);
     if (!leaf) return ir_add(s->in.g, m->op, m->in, m->n_in, m->attr, m->n_attrs, r, e);
     if (!m->n_types)
         return rp_fail(e, RP_INVALID, "param and state need a type: param @w : f32[4]");

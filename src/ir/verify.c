@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "ir/node.h"
+#include "ir/site.h"
 
 static rp_status bad(const ir_graph *g, ir_ref r, rp_error *err, const char *text) {
     const ir_node *n = ir_node_at(g, r);
-    return rp_fail(err, RP_INVALID, "verify: %s = %s%s%s : %s of graph %s: %s", ir_name_of(g, r).s,
-                   ir_op_table(n->op)->name, n->name ? " @" : "", n->name ? n->name : "",
-                   ir_type_of(g, r).s, ir_graph_name(g), text);
+    (void)rp_fail(err, RP_INVALID, "verify: %s = %s%s%s : %s of graph %s: %s", ir_name_of(g, r).s,
+                  ir_op_table(n->op)->name, n->name ? " @" : "", n->name ? n->name : "",
+                  ir_type_of(g, r).s, ir_graph_name(g), text);
+    ir_site_blame(g, r, err);
+    return RP_INVALID;
 }
 
 static bool same_type(rp_dtype t, const ir_shape *s, const ir_type *x) {
@@ -45,9 +48,23 @@ static rp_status check_reads(const ir_graph *g, ir_ref r, rp_error *err) {
     return RP_OK;
 }
 
+static rp_status check_returned(const ir_graph *g, ir_ref r, rp_error *err) {
+    if (ir_node_at(g, r)->op != IR_empty) return RP_OK;
+    return bad(g, r, err, "it is returned, and has no contents; return what a write of it gives");
+}
+
+rp_status ir_check_returned(const ir_graph *g, rp_error *err) {
+    for (uint32_t i = 0; i < ir_output_count(g); i++)
+        RP_TRY(check_returned(g, ir_output_at(g, i), err));
+    return RP_OK;
+}
+
 static rp_status check_graphs(const ir_node *n, rp_error *err) {
     const ir_graph *x;
-    for (uint32_t i = 0; (x = ir_node_graph(n, i)); i++) RP_TRY(ir_verify(x, err));
+    for (uint32_t i = 0; (x = ir_node_graph(n, i)); i++) {
+        RP_TRY(ir_verify(x, err));
+        RP_TRY(ir_check_returned(x, err));
+    }
     return RP_OK;
 }
 
@@ -90,6 +107,9 @@ rp_status ir_verify(const ir_graph *g, rp_error *err) {
         /* An `empty` may be returned: a piece hands the buffer to the attention of the next one. */
         if (ir_output_at(g, i) >= ir_graph_count(g))
             return rp_fail(err, RP_INVALID, "verify: output %u does not exist", i);
+        /* What it was before it is written would have to be copied. */
+        if (ir_writer_of(g, ir_output_at(g, i)) != IR_NONE)
+            RP_TRY(check_returned(g, ir_output_at(g, i), err));
     }
     return check_merged(g, err);
 }

@@ -2,6 +2,7 @@
 #include "rewrite/ops.h"
 
 #include "base/alloc.h"
+#include "ir/site.h"
 #include "pass/rebuild.h"
 #include "trace/trace.h"
 
@@ -37,9 +38,14 @@ static rp_status take_results(pass_rebuild *b, ir_ref r, const rp_op_desc *d,
                        l->to->err.text);
     for (uint32_t i = 0; i <= n->n_more; i++) {
         ir_type want = i ? n->more[i - 1] : (ir_type){n->dtype, n->shape};
-        if (made[i].graph != l->to || made[i].id != l->to->id || made[i].ref == IR_NONE)
+        if (made[i].graph != l->to || made[i].id != l->to->id ||
+            made[i].ref >= ir_graph_count(b->out))
             return rp_fail(b->err, RP_INVALID,
                            "custom op %s: its lowering gives no tensor for result %u", d->name, i);
+        if (ir_node_at(b->out, made[i].ref)->op == IR_empty)
+            return rp_fail(b->err, RP_INVALID,
+                           "custom op %s: its lowering gives memory without contents for result %u",
+                           d->name, i);
         if (!same_type(b->out, ir_node_at(b->out, made[i].ref), b->in, &want)) {
             base_buf text;
             base_buf_init(&text, 0);
@@ -56,6 +62,13 @@ static rp_status take_results(pass_rebuild *b, ir_ref r, const rp_op_desc *d,
     return RP_OK;
 }
 
+static uint32_t n_leaves(const ir_graph *g) {
+    uint32_t n = 0;
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
+        n += ir_leaf_count(g, (ir_leaf)kind);
+    return n;
+}
+
 static rp_status lower_call(pass_rebuild *b, ir_ref r, const rp_op_desc *d, ir_ref *out) {
     const lowerer *l = b->user;
     const ir_node *n = ir_node_at(b->in, r);
@@ -65,8 +78,12 @@ static rp_status lower_call(pass_rebuild *b, ir_ref r, const rp_op_desc *d, ir_r
                        n->n_in);
     for (uint32_t i = 0; i < n->n_in; i++) in[i] = (rp_tensor){l->to, b->map[n->in[i]], l->to->id};
     rp_op_call call = ir_custom_call_at(d, n);
+    const uint32_t leaves = n_leaves(b->out);
     d->lower(&call, in, n->n_in, made, n->n_more + 1);
     RP_TRY(take_results(b, r, d, made));
+    if (n_leaves(b->out) != leaves)
+        return rp_fail(b->err, RP_INVALID,
+                       "custom op %s: its lowering added an input, a param or a state", d->name);
     ++*l->n;
     *out = made[0].ref;
     return RP_OK;
@@ -76,17 +93,13 @@ static rp_status lower_node(pass_rebuild *b, ir_ref r, ir_ref *out) {
     const lowerer *l = b->user;
     const ir_node *n = ir_node_at(b->in, r);
     const rp_op_desc *d = lowered_op(l, n);
-    if (d) return lower_call(b, r, d, out);
+    if (d) {
+        rp_status st = lower_call(b, r, d, out);
+        if (st != RP_OK) ir_site_blame(b->in, r, b->err);
+        return st;
+    }
     if (n->op != IR_result || !lowered_op(l, ir_node_at(b->in, n->in[0]))) return RP_OK;
     *out = l->more[(size_t)n->in[0] * IR_MAX_RESULTS + (size_t)ir_attr_int(n, IR_ATTR_INDEX, 0)];
-    return RP_OK;
-}
-
-static rp_status check_leaves(const pass_rebuild *b) {
-    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
-        if (ir_leaf_count(b->in, (ir_leaf)kind) != ir_leaf_count(b->out, (ir_leaf)kind))
-            return rp_fail(b->err, RP_INVALID,
-                           "the lowering of a custom op added an input, a param or a state");
     return RP_OK;
 }
 
@@ -97,7 +110,6 @@ static rp_status lower_all(lowerer *l, pass_rebuild *b, ir_graph **out) {
     l->to = trace_graph_open(b->out, RP_NUMERICS_EXACT);
     if (!l->more || !l->to) return rp_fail(b->err, RP_NOMEM, "lowering custom ops");
     RP_TRY(pass_rebuild_until(b, ir_graph_count(b->in), lower_node));
-    RP_TRY(check_leaves(b));
     return pass_rebuild_finish(b, NULL, out);
 }
 

@@ -22,8 +22,8 @@ static bool heads_of(const rp_sdpa_args *a, heads *h) {
         &a->q.graph->err, RP_INVALID,
         "scaled_dot_product_attention: wants q [...,H,T,D], k [...,KV,S,D] and v [...,KV,S,DV] "
         "with KV dividing H, not %s, %s and %s",
-        ir_type_of(a->q.graph->ir, a->q.ref).s, ir_type_of(a->q.graph->ir, a->k.ref).s,
-        ir_type_of(a->q.graph->ir, a->v.ref).s);
+        trace_type_text(a->q.graph, a->q).s, trace_type_text(a->q.graph, a->k).s,
+        trace_type_text(a->q.graph, a->v).s);
     return false;
 }
 
@@ -57,7 +57,7 @@ static rp_tensor grouped(rp_tensor a, rp_tensor b, bool trans_b, heads h) {
 static rp_tensor near(const rp_sdpa_args *a, rp_dim rows, rp_dim cols) {
     rp_graph *g = a->q.graph;
     rp_tensor seen = a->causal ? rp_tril_mask(g, rows, cols, 0) : rp_none();
-    if (a->window <= 0) return seen;
+    if (a->window == 0) return seen;
     rp_tensor past = rp_not(rp_tril_mask(g, rows, cols, -a->window));
     if (!a->causal) seen = rp_tril_mask(g, rows, cols, a->window - 1);
     return rp_and(seen, past);
@@ -80,13 +80,19 @@ static double scale_of(const rp_sdpa_args *a) {
     if (rp_dim_is_const(rp_tensor_dim(a->q, -1), &d) && d > 0) return 1.0 / sqrt((double)d);
     (void)rp_fail(&a->q.graph->err, RP_INVALID,
                   "scaled_dot_product_attention: D of %s is not known; give a scale",
-                  ir_type_of(a->q.graph->ir, a->q.ref).s);
+                  trace_type_text(a->q.graph, a->q).s);
     return 0;
 }
 
 rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     heads h;
     if (!a) return trace_null(NULL, "scaled_dot_product_attention: args");
+    if (a->window < 0 && trace_ready(a->q.graph)) {
+        (void)rp_fail(&a->q.graph->err, RP_INVALID,
+                      "scaled_dot_product_attention: a window of %lld over %s; 0 is none",
+                      (long long)a->window, trace_type_text(a->q.graph, a->k).s);
+        return trace_bad(a->q.graph);
+    }
     if (!heads_of(a, &h)) return trace_bad(a->q.graph);
     double scale = scale_of(a);
     if (scale == 0) return trace_bad(a->q.graph);
@@ -94,10 +100,12 @@ rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     if (a->softcap != 0) s = rp_softcap(s, a->softcap);
     if (trace_given(a->bias)) s = rp_add(s, trace_core(a->bias));
     rp_tensor never = rp_const(a->q.graph, rp_tensor_dtype(s), -HUGE_VAL);
-    rp_tensor seen = near(a, rp_tensor_dim(a->q, -2), rp_tensor_dim(a->k, -2));
+    rp_dim rows = rp_tensor_dim(a->q, -2), cols = rp_tensor_dim(a->k, -2);
+    rp_tensor seen = near(a, rows, cols);
     if (trace_given(seen)) s = rp_where(seen, s, never);
     if (trace_given(a->mask)) s = rp_where(a->mask, s, never);
-    bool all_see = a->causal || a->window <= 0;
+    /* A row behind the last column and its window sees nothing. */
+    bool all_see = a->window == 0 || (a->causal && rp_dim_compare(rows, RP_DIM_LE, cols) == RP_YES);
     bool blind = trace_given(a->mask) || trace_given(a->bias) || !all_see;
     return grouped(blind ? safe_softmax(s) : rp_softmax(s, -1), a->v, false, h);
 }

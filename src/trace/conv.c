@@ -6,7 +6,15 @@
 
 #include "trace/record.h"
 
-enum { MOST_TAPS = 1024 };
+enum {
+    MOST_TAPS = 1024, /* one by one */
+    FEW_TAPS = 64     /* of pooling in both directions at once */
+};
+
+/* A size, stride, padding or distance of taps, so that products of two are no overflow. */
+static bool is_small(int64_t n) {
+    return n >= 0 && n <= INT32_MAX;
+}
 
 /* Along one axis. */
 typedef struct taps {
@@ -19,7 +27,9 @@ typedef struct taps {
 static bool taps_of(rp_dim size, int64_t n, int64_t stride, int64_t padding, int64_t dilation,
                     taps *out) {
     *out = (taps){.n = n, .stride = stride, .padding = padding, .dilation = dilation};
-    if (n < 1 || stride < 1 || padding < 0 || dilation < 1) return false;
+    if (n < 1 || stride < 1 || dilation < 1) return false;
+    if (!is_small(n) || !is_small(stride) || !is_small(padding) || !is_small(dilation))
+        return false;
     rp_dim padded = rp_dim_add(size, 2 * padding), reach = rp_dim_const((n - 1) * dilation + 1);
     if (rp_dim_compare(padded, RP_DIM_GE, reach) != RP_YES) return false;
     out->out = rp_dim_add(rp_dim_floordiv(rp_dim_sub(padded, reach), stride), 1);
@@ -123,22 +133,39 @@ static rp_tensor product(rp_tensor cols, rp_tensor w, const conv *c) {
     return rp_reshape(y, RP_SHAPE(n, c->out, oh, ow));
 }
 
+static bool is_depthwise(const conv *c) {
+    return c->of_group == 1 && c->out == c->channels && c->groups > 1;
+}
+
+/* Whether there are as many taps as the product or the sum can take, each of which is a view of its own, or none is needed. */
+static bool taps_fit(const conv *c, rp_tensor x, rp_tensor weight) {
+    const int64_t n = c->high.n * c->wide.n;
+    if (n <= MOST_TAPS || (!is_depthwise(c) && is_tiled(c))) return true;
+    (void)rp_fail(&x.graph->err, RP_UNSUPPORTED,
+                  "conv: x %s and weight %s: windows of %lld elements of a channel; %d are the "
+                  "most, unless windows lie side by side and cover x",
+                  trace_type_text(x.graph, x).s, trace_type_text(x.graph, weight).s, (long long)n,
+                  MOST_TAPS);
+    return false;
+}
+
 rp_tensor rp_conv2d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args) {
     static const rp_conv_args none = {{0}, {0}, {0}, 0};
     conv c;
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    if (!conv_sizes(x, weight, args ? args : &none, &c) || c.high.n * c.wide.n > MOST_TAPS) {
+    if (!conv_sizes(x, weight, args ? args : &none, &c)) {
         if (trace_ready(x.graph))
             (void)rp_fail(
                 &x.graph->err, RP_INVALID,
                 "conv: x %s and weight %s: wants [N,C,H,W] and [O,C/groups,KH,KW], C and the "
                 "weight's "
                 "sizes known, groups that divide C and O, and windows that lie within the padded x",
-                ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, weight.ref).s);
+                trace_type_text(x.graph, x).s, trace_type_text(x.graph, weight).s);
         return trace_bad(x.graph);
     }
+    if (!taps_fit(&c, x, weight)) return trace_bad(x.graph);
     rp_tensor y, in = trace_core(x), w = trace_core(weight);
-    if (c.of_group == 1 && c.out == c.channels && c.groups > 1)
+    if (is_depthwise(&c))
         y = depthwise(in, w, &c);
     else
         y = product(windows(in, &c), w, &c);
@@ -182,7 +209,9 @@ rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
     for (int i = 0; i < 2; i++) {
         a.stride[i] = a.stride[i] ? a.stride[i] : 1;
         one.dilation[i] = a.dilation[i] ? a.dilation[i] : 1;
-        ok = ok && a.stride[i] > 0 && one.dilation[i] > 0 && a.padding[i] >= 0 && k[i] > 0;
+        ok = ok && a.stride[i] > 0 && one.dilation[i] > 0 && k[i] > 0;
+        ok = ok && is_small(a.stride[i]) && is_small(one.dilation[i]) && is_small(a.padding[i]);
+        ok = ok && is_small(k[i]);
         if (a.stride[i] < least) least = a.stride[i];
     }
     if (!ok || (extra > 0 && extra >= least)) {
@@ -190,8 +219,7 @@ rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
             &x.graph->err, RP_INVALID,
             "conv_transpose: x %s and weight %s: wants [N,C,H,W] and [C,O,KH,KW] of known "
             "size, one group, and extra %lld below the strides",
-            ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, weight.ref).s,
-            (long long)extra);
+            trace_type_text(x.graph, x).s, trace_type_text(x.graph, weight).s, (long long)extra);
         return trace_bad(x.graph);
     }
     for (int i = 0; i < 2; i++) {
@@ -204,9 +232,59 @@ rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
 
 /* --- pooling --- */
 
-/* The windows of x [N,C,H,W] joined by op, tap by tap; `outside` is what padding holds. */
-static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding, double outside,
-                      rp_tensor (*join)(rp_tensor a, rp_tensor b)) {
+typedef struct pooling {
+    rp_tensor (*join)(rp_tensor a, rp_tensor b);
+    rp_tensor (*reduce)(rp_tensor a, int axis, bool keep);
+    double outside; /* what padding holds */
+} pooling;
+
+/* Windows along axis alone, tap by tap. */
+static rp_tensor pool_axis(rp_tensor x, int axis, const taps *t, const pooling *p) {
+    rp_tensor y = rp_none();
+    for (int64_t i = 0; i < t->n; i++) {
+        rp_tensor part = tap(x, axis, t, i);
+        y = trace_given(y) ? p->join(y, part) : part;
+    }
+    return y;
+}
+
+static rp_tensor pool_both(rp_tensor x, const taps *high, const taps *wide, const pooling *p) {
+    rp_tensor y = rp_none();
+    for (int64_t i = 0; i < high->n; i++)
+        for (int64_t j = 0; j < wide->n; j++) {
+            rp_tensor part = tap(tap(x, 2, high, i), 3, wide, j);
+            y = trace_given(y) ? p->join(y, part) : part;
+        }
+    return y;
+}
+
+/* Windows side by side along axis as [windows, elements]. */
+static rp_tensor cut(rp_tensor x, int axis, const taps *t) {
+    rp_dim sizes[2] = {t->out, rp_dim_const(t->n)};
+    x = rp_slice(pad_axis(x, axis, t, 0), axis, 0, rp_dim_mul(t->out, t->n));
+    return trace_ready(x.graph) ? trace_regroup(x, (uint32_t)axis, 1, sizes, 2) : x;
+}
+
+/* Large windows: as axes of their own where they are side by side, else along one axis and then along the other. What is not
+ * known of sizes decides nothing, so that numbers and symbols give the same bits. */
+static rp_tensor pool_large(rp_tensor x, const taps *high, const taps *wide, const pooling *p) {
+    if (high->padding == 0 && high->stride == high->n) {
+        x = p->reduce(cut(x, 3, wide), 4, false);
+        return p->reduce(cut(x, 2, high), 3, false);
+    }
+    if (high->n <= MOST_TAPS)
+        return pool_axis(
+            pad_axis(pool_axis(pad_axis(x, 3, wide, p->outside), 3, wide, p), 2, high, p->outside),
+            2, high, p);
+    (void)rp_fail(&x.graph->err, RP_UNSUPPORTED,
+                  "pool: windows of %lld over %s; %d are the most, unless they lie side by side "
+                  "and cover it",
+                  (long long)high->n, trace_type_text(x.graph, x).s, MOST_TAPS);
+    return trace_bad(x.graph);
+}
+
+static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding,
+                      const pooling *p) {
     rp_shape s = rp_tensor_shape(x);
     taps high, wide;
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
@@ -214,7 +292,7 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
     if (size > 0 && padding > size / 2) { /* a window may be of padding alone */
         (void)rp_fail(&x.graph->err, RP_INVALID,
                       "pool: a padding of %lld is more than half of a window of %lld, of %s",
-                      (long long)padding, (long long)size, ir_type_of(x.graph->ir, x.ref).s);
+                      (long long)padding, (long long)size, trace_type_text(x.graph, x).s);
         return trace_bad(x.graph);
     }
     if (s.rank != 4 || !taps_of(s.dim[2], size, stride, padding, 1, &high) ||
@@ -222,27 +300,24 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
         if (trace_ready(x.graph))
             (void)rp_fail(&x.graph->err, RP_INVALID,
                           "pool: windows of %lld every %lld do not lie within %s padded by %lld",
-                          (long long)size, (long long)stride, ir_type_of(x.graph->ir, x.ref).s,
+                          (long long)size, (long long)stride, trace_type_text(x.graph, x).s,
                           (long long)padding);
         return trace_bad(x.graph);
     }
-    rp_tensor sum = rp_none();
-    x = pad_axis(pad_axis(x, 2, &high, outside), 3, &wide, outside);
-    for (int64_t i = 0; i < size; i++)
-        for (int64_t j = 0; j < size; j++) {
-            rp_tensor t = tap(tap(x, 2, &high, i), 3, &wide, j);
-            sum = trace_given(sum) ? join(sum, t) : t;
-        }
-    return sum;
+    if (size * size > FEW_TAPS) return pool_large(x, &high, &wide, p);
+    x = pad_axis(pad_axis(x, 2, &high, p->outside), 3, &wide, p->outside);
+    return pool_both(x, &high, &wide, p);
 }
 
 rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding) {
-    return pool(x, size, stride, padding, -HUGE_VAL, rp_max);
+    static const pooling largest = {rp_max, rp_amax, -HUGE_VAL};
+    return pool(x, size, stride, padding, &largest);
 }
 
 rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding) {
-    rp_tensor y = pool(trace_core(x), size, stride, padding, 0, rp_add);
-    return trace_like(rp_mul_scalar(y, 1.0 / (double)(size * size)), x);
+    static const pooling sums = {rp_add, rp_sum, 0};
+    rp_tensor y = pool(trace_core(x), size, stride, padding, &sums);
+    return trace_like(rp_mul_scalar(y, 1.0 / ((double)size * (double)size)), x);
 }
 
 rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times) {
@@ -251,7 +326,7 @@ rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times) {
     if (s.rank != 4 || times < 1) {
         (void)rp_fail(&x.graph->err, RP_INVALID,
                       "upsample: wants [N,C,H,W] and a positive number of times, not %s and %lld",
-                      ir_type_of(x.graph->ir, x.ref).s, (long long)times);
+                      trace_type_text(x.graph, x).s, (long long)times);
         return trace_bad(x.graph);
     }
     rp_tensor y = rp_reshape(x, RP_SHAPE(s.dim[0], s.dim[1], s.dim[2], 1, s.dim[3], 1));

@@ -57,7 +57,7 @@ static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
         (void)rp_fail(&a.graph->err, RP_INVALID,
                       "take_along: wants indices of the shape of %s but along axis %u, which is "
                       "not empty; not %s",
-                      ir_type_of(a.graph->ir, a.ref).s, at, ir_type_of(a.graph->ir, idx.ref).s);
+                      trace_type_text(a.graph, a).s, at, trace_type_text(a.graph, idx).s);
     return false;
 }
 
@@ -117,7 +117,7 @@ static rp_tensor scatter_rows(const char *name, ir_op op, rp_tensor a, int axis,
     if (!trace_axis(name, a, axis, false, &at)) return trace_bad(a.graph);
     if (x.rank != 1) {
         (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants an index of one axis, not %s", name,
-                      ir_type_of(a.graph->ir, idx.ref).s);
+                      trace_type_text(a.graph, idx).s);
         return trace_bad(a.graph);
     }
     for (uint32_t i = 0; i < rows.rank; i++) rows.dim[i] = i == at ? x.dim[0] : rp_dim_const(1);
@@ -140,7 +140,7 @@ rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor 
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
     if (n == 0 || n > s.rank || x.rank + s.rank - n > RP_MAX_RANK) {
         (void)rp_fail(&a.graph->err, RP_INVALID, "index_put: %u indices of %u axes into %s", n,
-                      x.rank, ir_type_of(a.graph->ir, a.ref).s);
+                      x.rank, trace_type_text(a.graph, a).s);
         return trace_bad(a.graph);
     }
     rp_tensor place = clamped(idx[0], s.dim[0], RP_DTYPE_I64);

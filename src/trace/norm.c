@@ -37,7 +37,7 @@ static bool has_channels(const char *op, rp_tensor x) {
     if (!trace_ready(x.graph)) return false;
     if (rp_tensor_shape(x).rank >= 2) return true;
     (void)rp_fail(&x.graph->err, RP_INVALID, "%s: wants [N,C,...], not %s", op,
-                  ir_type_of(x.graph->ir, x.ref).s);
+                  trace_type_text(x.graph, x).s);
     return false;
 }
 
@@ -50,7 +50,7 @@ rp_tensor rp_group_norm(rp_tensor x, uint32_t groups, rp_tensor weight, rp_tenso
     if (!rp_dim_is_const(s.dim[1], &c) || groups == 0 || c % groups != 0) {
         (void)rp_fail(&x.graph->err, RP_INVALID,
                       "group_norm: the channels of %s cannot be cut into %u groups",
-                      ir_type_of(x.graph->ir, x.ref).s, groups);
+                      trace_type_text(x.graph, x).s, groups);
         return trace_bad(x.graph);
     }
     for (uint32_t i = 1; i < s.rank; i++) inner = rp_dim_mul(inner, s.dim[i]);
@@ -108,7 +108,7 @@ static bool classes_of(rp_tensor logits, rp_tensor target, int64_t *out) {
     (void)rp_fail(
         &logits.graph->err, RP_INVALID,
         "cross_entropy: wants logits [N,C] with C known, and i32[N] or i64[N], not %s and %s",
-        ir_type_of(logits.graph->ir, logits.ref).s, ir_type_of(logits.graph->ir, target.ref).s);
+        trace_type_text(logits.graph, logits).s, trace_type_text(logits.graph, target).s);
     return false;
 }
 

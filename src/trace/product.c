@@ -12,9 +12,8 @@ static rp_tensor swap_last(rp_tensor x) {
 }
 
 static rp_tensor fail_k(rp_tensor a, rp_tensor b) {
-    const ir_graph *g = a.graph->ir;
     (void)rp_fail(&a.graph->err, RP_INVALID, "matmul: k of %s and %s differ",
-                  ir_type_of(g, a.ref).s, ir_type_of(g, b.ref).s);
+                  trace_type_text(a.graph, a).s, trace_type_text(a.graph, b).s);
     return trace_bad(a.graph);
 }
 
@@ -87,7 +86,7 @@ static bool take_axes(dot_side *s, const int *list, uint32_t n, bool *taken, uin
         int axis = list[i] < 0 ? list[i] + (int)s->shape.rank : list[i];
         if (axis < 0 || axis >= (int)s->shape.rank || taken[axis]) {
             (void)rp_fail(&s->x.graph->err, RP_INVALID, "dot_general: axis %d of %s %s", list[i],
-                          ir_type_of(s->x.graph->ir, s->x.ref).s,
+                          trace_type_text(s->x.graph, s->x).s,
                           axis < 0 || axis >= (int)s->shape.rank ? "does not exist" : "twice");
             return false;
         }
@@ -104,9 +103,13 @@ static bool dot_side_of(rp_tensor x, const int *batch, const int *contract, cons
     bool taken[RP_MAX_RANK] = {0};
     uint32_t at = 0, last = 0;
     int summed[RP_MAX_RANK];
-    if (d->n_batch > RP_MAX_RANK || d->n_contract > RP_MAX_RANK ||
-        !take_axes(&s, batch, d->n_batch, taken, &at))
+    if (d->n_batch > RP_MAX_RANK || d->n_contract > RP_MAX_RANK) {
+        (void)rp_fail(&x.graph->err, RP_INVALID,
+                      "dot_general: %u batch and %u contracted axes of %s; %d are the most",
+                      d->n_batch, d->n_contract, trace_type_text(x.graph, x).s, RP_MAX_RANK);
         return false;
+    }
+    if (!take_axes(&s, batch, d->n_batch, taken, &at)) return false;
     dot_side c = s;
     if (!take_axes(&c, contract, d->n_contract, taken, &last)) return false;
     for (uint32_t i = 0; i < last; i++) summed[i] = c.axes[i];
@@ -138,8 +141,8 @@ static bool sizes_meet(const dot_side *a, const dot_side *b, uint32_t i, uint32_
     if (rp_dim_compare(x, RP_DIM_EQ, y) == RP_YES) return true;
     (void)rp_fail(&a->x.graph->err, RP_INVALID,
                   "dot_general: axis %d of %s and axis %d of %s differ in size", a->axes[i],
-                  ir_type_of(a->x.graph->ir, a->x.ref).s, b->axes[k],
-                  ir_type_of(a->x.graph->ir, b->x.ref).s);
+                  trace_type_text(a->x.graph, a->x).s, b->axes[k],
+                  trace_type_text(a->x.graph, b->x).s);
     return false;
 }
 
@@ -160,6 +163,7 @@ static bool dot_fits(const dot_side *a, const dot_side *b) {
 
 rp_tensor rp_dot_general(rp_tensor a, rp_tensor b, const rp_dot_dims *d) {
     dot_side x, y;
+    if (!d) return trace_null(a.graph, "dot_general: the axes");
     if (!trace_ready(a.graph) || a.graph != b.graph) return rp_matmul(a, b, false);
     if (!dot_side_of(a, d->a_batch, d->a_contract, d, &x) ||
         !dot_side_of(b, d->b_batch, d->b_contract, d, &y) || !dot_fits(&x, &y))

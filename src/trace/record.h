@@ -43,6 +43,8 @@ static inline rp_tensor trace_path_follow(rp_graph *g, ir_op op, const rp_tensor
 void trace_path_note(rp_graph *g, ir_ref node, const ir_attr *attrs, uint32_t n_attrs);
 /* A shape in sizes of the graph. False, and the graph fails, where it is none. */
 bool trace_shape(rp_graph *g, rp_shape s, ir_shape *out);
+/* The type of x for an error of g; that it is no tensor of g, where it is none. */
+ir_type_text trace_type_text(const rp_graph *g, rp_tensor x);
 /* Result i > 0 of the node of a. */
 rp_tensor trace_result(rp_tensor a, uint32_t i);
 /* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has

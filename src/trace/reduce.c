@@ -44,8 +44,7 @@ static bool wants_float(const char *op, rp_tensor a, bool doubles) {
     rp_dtype t = rp_tensor_dtype(a);
     if (rp_dtype_is_float(t) || (doubles && t == RP_DTYPE_F64)) return true;
     (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16%s bf16%s, not %s; cast it", op,
-                  doubles ? "," : " or", doubles ? " or f64" : "",
-                  ir_type_of(a.graph->ir, a.ref).s);
+                  doubles ? "," : " or", doubles ? " or f64" : "", trace_type_text(a.graph, a).s);
     return false;
 }
 
@@ -113,7 +112,7 @@ static bool wants_bool(const char *op, rp_tensor a) {
     if (!trace_ready(a.graph)) return false;
     if (rp_tensor_dtype(a) == RP_DTYPE_BOOL) return true;
     (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants bool, not %s; compare it", op,
-                  ir_type_of(a.graph->ir, a.ref).s);
+                  trace_type_text(a.graph, a).s);
     return false;
 }
 

@@ -38,7 +38,7 @@ static bool angles_of(rp_tensor x, rp_tensor *table, uint32_t more, int64_t *hal
         &x.graph->err, RP_INVALID,
         "rope: x must be [T,H,D] and cos, sin [T,D/2], or x [...,D] and cos, sin broadcast "
         "to [...,D/2]; not %s and %s",
-        ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, table->ref).s);
+        trace_type_text(x.graph, x).s, trace_type_text(x.graph, *table).s);
     return false;
 }
 

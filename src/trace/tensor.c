@@ -119,10 +119,10 @@ bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out)
     *out = (uint32_t)front;
     if (x.ref == IR_NONE || front < 0 || front >= rank)
         (void)rp_fail(&x.graph->err, RP_INVALID, "%s: axis %d out of range for %s%s", op, axis,
-                      ir_type_of(x.graph->ir, x.ref).s, more ? " with an axis more" : "");
+                      trace_type_text(x.graph, x).s, more ? " with an axis more" : "");
     else if (rank > RP_MAX_RANK)
         (void)rp_fail(&x.graph->err, RP_UNSUPPORTED, "%s: %s with an axis more; %d are the most",
-                      op, ir_type_of(x.graph->ir, x.ref).s, RP_MAX_RANK);
+                      op, trace_type_text(x.graph, x).s, RP_MAX_RANK);
     return trace_ready(x.graph);
 }
 
@@ -220,9 +220,20 @@ rp_tensor(rp_dim_value)(rp_graph *g, rp_dim size, rp_dtype dtype) {
     return trace_op(g, IR_size, NULL, 0, a, 2);
 }
 
+/* Whether there is a node of x: not where a call failed, nor where x was never made. */
+static bool is_node(const char *op, rp_tensor x) {
+    return x.graph && trace_check_live(op, x) && x.graph->ir && x.ref < ir_graph_count(x.graph->ir);
+}
+
+ir_type_text trace_type_text(const rp_graph *g, rp_tensor x) {
+    ir_type_text none = {"no tensor of this graph"};
+    bool is = x.graph == g && trace_is_live(x) && x.ref < ir_graph_count(g->ir);
+    return is ? ir_type_of(g->ir, x.ref) : none;
+}
+
 rp_shape rp_tensor_shape(rp_tensor x) {
     rp_shape s = {0};
-    if (!x.graph || x.ref == IR_NONE || !trace_check_live("shape", x)) return s;
+    if (!is_node("shape", x)) return s;
     const ir_node *n = ir_node_at(x.graph->ir, x.ref);
     s.rank = n->shape.rank;
     for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = trace_dim_out(x.graph, n->shape.dim[i]);
@@ -235,13 +246,12 @@ rp_dim rp_tensor_dim(rp_tensor x, int axis) {
     if (front >= 0 && front < rank) return s.dim[front];
     if (x.graph && trace_check_live("size", x) && trace_ready(x.graph))
         (void)rp_fail(&x.graph->err, RP_INVALID, "size: axis %d out of range for %s", axis,
-                      ir_type_of(x.graph->ir, x.ref).s);
+                      trace_type_text(x.graph, x).s);
     return (rp_dim){trace_is_live(x) ? x.graph : NULL, INT64_MIN};
 }
 
 rp_dtype rp_tensor_dtype(rp_tensor x) {
-    bool is = x.graph && x.ref != IR_NONE && trace_check_live("dtype", x);
-    return is ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
+    return is_node("dtype", x) ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
 }
 
 #define UNARY(fn, op)           \

@@ -114,6 +114,11 @@ rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_
     }
     RP_TRY_OUT(ir_graph_finish(g->ir, refs, n, err));
     g->finished = true;
+    st = ir_check_returned(g->ir, err);
+    if (st != RP_OK) {
+        (void)rp_fail(&g->err, st, "%s", err ? err->text : "a result has no contents");
+        goto out;
+    }
     atomic_fetch_add(&n_traces, 1);
     trace_log_done(g);
 out:
@@ -123,6 +128,7 @@ out:
 
 rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) {
     base_error_clear(err);
+    if (!g || !out) return rp_fail(err, RP_INVALID, "rp_graph_print: graph and out must be given");
     return ir_print_string(g->ir, out, err);
 }
 

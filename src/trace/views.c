@@ -25,7 +25,7 @@ rp_tensor rp_squeeze(rp_tensor a, int axis) {
     if (!trace_axis("squeeze", a, axis, false, &at)) return trace_bad(a.graph);
     if (!rp_dim_is_const(rp_tensor_dim(a, axis), &n) || n != 1) {
         (void)rp_fail(&a.graph->err, RP_INVALID, "squeeze: the size of axis %d of %s is not 1",
-                      axis, ir_type_of(a.graph->ir, a.ref).s);
+                      axis, trace_type_text(a.graph, a).s);
         return trace_bad(a.graph);
     }
     return trace_regroup(a, at, 1, NULL, 0);
@@ -39,7 +39,7 @@ rp_tensor rp_flatten(rp_tensor a, int first, int last) {
         return trace_bad(a.graph);
     if (from > to) {
         (void)rp_fail(&a.graph->err, RP_INVALID, "flatten: axis %d of %s is behind axis %d", first,
-                      ir_type_of(a.graph->ir, a.ref).s, last);
+                      trace_type_text(a.graph, a).s, last);
         return trace_bad(a.graph);
     }
     for (uint32_t i = from; i <= to; i++) all = rp_dim_mul(all, rp_tensor_dim(a, (int)i));

@@ -211,6 +211,8 @@ static void back_ends_agree(void **state) {
         CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 11, "T=6", &want, &err), &err);
         CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_CPU, 11, "T=6", &cpu, &err), &err);
         CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_CPU_EAGER, 11, "T=6", &eager, &err), &err);
+        assert_int_equal(rp_graph_eval_text(g, (rp_backend)9, 11, "T=6", &eager, &err), RP_INVALID);
+        assert_string_equal(err.text, "no backend has the number 9");
         compare(want, cpu, 1e-5);
         compare(want, eager, 1e-5);
         rp_free(want), rp_free(cpu), rp_free(eager);
@@ -258,7 +260,7 @@ static void values_are_shown_by_their_type(void **state) {
         "graph @types(%x: f64[2,1], %n: i64[], %h: f16[2], %b: bool[2]) {\n"
         "  %third = const 0.1 : f64[]\n"
         "  %y = mul %x, %third\n"
-        "  %big = const 9007199254740993 : i64[]\n"
+        "  %big = const 9007199254740992 : i64[]\n"
         "  %m = add %n, %big\n"
         "  %i = cast %x {dtype=i32}\n"
         "  ret %y, %m, %i, %h, %b\n}\n";

@@ -182,6 +182,10 @@ static void schemas_are_checked(void **state) {
         assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
         if (!strstr(err.text, bad[i].error)) fail_msg("%zu: %s", i, err.text);
     }
+    rp_error err = {0};
+    rp_op_desc d = {.size = sizeof d, .name = "attrs::bad", .n_attrs = 3};
+    assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
+    assert_string_equal(err.text, "custom op attrs::bad: 3 attributes at NULL");
 }
 
 static void backends_read_them(void **state) {

@@ -339,6 +339,7 @@ static rp_status asks_for_nothing(void *user, rp_jit_call *call, const rp_value 
     case 5: x = rp_attention(NULL); break;
     case 6: x = rp_scan(g, NULL, NULL, NULL, out, 1); break;
     case 7: x = rp_scan(g, NULL, NULL, &sliced, out, 1); break;
+    case 8: x = rp_dot_general(x, x, NULL); break;
     default: break;
     }
     *result = rp_jit_value(call, x);
@@ -354,12 +355,13 @@ static void null_is_an_error(void **state) {
                                         "scaled_dot_product_attention: args is NULL",
                                         "attention: args is NULL",
                                         "scan: args is NULL",
-                                        "scan: sliced is NULL"};
+                                        "scan: sliced is NULL",
+                                        "dot_general: the axes is NULL"};
     float data[4] = {0};
     rp_value x = rp_value_tensor((rp_buffer){RP_DTYPE_F32, 2, {2, 2}, data}),
              args = rp_value_tuple(&x, 1);
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         rp_error err = {0};
         rp_jit *f = NULL;
         rp_output *o = NULL;
@@ -381,6 +383,86 @@ static void null_is_an_error(void **state) {
     assert_int_equal(rp_graph_parse(NULL, 1, &g, &err), RP_INVALID);
     assert_int_equal(rp_graph_parse("x", 1, NULL, &err), RP_INVALID);
     assert_string_equal(err.text, "rp_graph_parse: text and out must be given");
+    char *text = NULL;
+    assert_int_equal(rp_graph_print(NULL, &text, &err), RP_INVALID);
+    g = rp_graph_new("edges");
+    assert_int_equal(rp_graph_print(g, NULL, &err), RP_INVALID);
+    rp_graph_free(g);
+}
+
+/* --- what is of no graph, or of another one ----------------------------------------------- */
+
+/* Longer than g, so that its tensors are numbered beyond those of g. */
+static rp_tensor of_another(rp_graph *other) {
+    rp_tensor x = rp_input(other, "x", RP_DTYPE_F32, RP_SHAPE(3));
+    for (int i = 0; i < 50; i++) x = rp_exp(x);
+    return x;
+}
+
+/* Composites that look at the shape of an operand first say of it what is wrong, and read no other graph. */
+static void operands_of_no_graph_are_told(void **state) {
+    rp_graph *other = rp_graph_new("other");
+    rp_tensor strange[] = {rp_none(), of_another(other), {NULL, 777, 0}};
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 7; i++) {
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3, 8, 8)), y = x, w;
+            w = k < 2 ? strange[k] : (rp_tensor){g, 777, 0};
+            const rp_sdpa_args attend = {.q = x, .k = w, .v = w};
+            switch (i) {
+            case 0: y = rp_conv2d(x, w, rp_none(), NULL); break;
+            case 1: y = rp_conv_transpose2d(x, w, rp_none(), NULL, 0); break;
+            case 2: y = rp_rope(x, w, w); break;
+            case 3: y = rp_take_along(x, 0, w); break;
+            case 4: y = rp_cross_entropy(x, w); break;
+            case 5: y = rp_scaled_dot_product_attention(&attend); break;
+            default: y = rp_dot_general(x, w, &(rp_dot_dims){0}); break;
+            }
+            assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+            if (!strstr(err.text, i < 6 ? "no tensor of this graph" : "operand"))
+                fail_msg("case %d of %d: %s", i, k, err.text);
+            rp_graph_free(g);
+        }
+    rp_graph_free(other);
+}
+
+static void product_axes_are_counted(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("edges");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3)), y;
+    (void)state;
+    y = rp_dot_general(x, x, &(rp_dot_dims){.n_batch = RP_MAX_RANK + 1});
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    if (!strstr(err.text, "dot_general: 7 batch and 0 contracted axes of f32[2,3]; 6 are the most"))
+        fail_msg("%s", err.text);
+    rp_graph_free(g);
+}
+
+/* What a window leaves of the columns: rows behind the last of them see none, and get zeros. */
+static void rows_behind_a_window_see_nothing(void **state) {
+    enum { ROWS = 7, COLUMNS = 3, WINDOW = 2 };
+    double y[ROWS], want[ROWS] = {0}, ones[ROWS];
+    (void)state;
+    for (int i = 0; i < ROWS; i++) ones[i] = 1, want[i] = i < COLUMNS + WINDOW - 1;
+    for (int causal = 0; causal < 2; causal++)
+        for (int window = WINDOW; window >= -1; window -= WINDOW + 1) {
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor q = rp_reshape(row_of(g, RP_DTYPE_F32, ones, ROWS), RP_SHAPE(ROWS, 1));
+            rp_tensor k = rp_reshape(row_of(g, RP_DTYPE_F32, ones, COLUMNS), RP_SHAPE(COLUMNS, 1));
+            rp_sdpa_args a = {.q = q, .k = k, .v = k, .causal = causal, .window = window};
+            rp_tensor out = rp_scaled_dot_product_attention(&a);
+            if (window > 0) {
+                finish(g, out, y, ROWS);
+                check_all("attention", y, want, ROWS);
+                continue;
+            }
+            rp_error err = {0};
+            assert_int_equal(rp_graph_finish(g, &out, 1, &err), RP_INVALID);
+            assert_non_null(strstr(err.text, "a window of -1 over f32[3,1]; 0 is none"));
+            rp_graph_free(g);
+        }
 }
 
 int main(void) {
@@ -400,6 +482,9 @@ int main(void) {
         cmocka_unit_test(an_empty_axis_is_turned_around),
         cmocka_unit_test(a_line_has_one_axis),
         cmocka_unit_test(null_is_an_error),
+        cmocka_unit_test(operands_of_no_graph_are_told),
+        cmocka_unit_test(product_axes_are_counted),
+        cmocka_unit_test(rows_behind_a_window_see_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,6 +194,29 @@ static void wrong_writes_end_the_trace(void **state) {
     refused(g, rp_written(s, rp_neg(s)), "is no call that writes");
 }
 
+/* Memory without contents is no result, whether it is written afterwards or not; the line is that of the call. */
+static void contents_are_returned(void **state) {
+    char line[64];
+    (void)state;
+    for (int written = 0; written < 2; written++) {
+        rp_graph *g = rp_graph_new("g");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2));
+        rp_tensor e = rp_empty(g, RP_DTYPE_F32, RP_SHAPE(2));
+        (void)snprintf(line, sizeof line, "trace_effects.c:%d: verify: ", __LINE__ - 1);
+        if (written) (void)rp_update(e, x);
+        refused(g, e, line);
+    }
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("g");
+    rp_tensor e = rp_neg(rp_empty(g, RP_DTYPE_F32, RP_SHAPE(2)));
+    (void)snprintf(line, sizeof line, "trace_effects.c:%d: verify: ", __LINE__ - 1);
+    CHECK_OK(rp_graph_finish(g, &e, 1, &err), &err);
+    assert_int_equal(rp_compile(g, NULL, &c, &err), RP_INVALID);
+    if (!strstr(err.text, line)) fail_msg("%s", err.text);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_are_versions),
@@ -201,6 +224,7 @@ int main(void) {
         cmocka_unit_test(what_a_call_wrote_is_the_memory),
         cmocka_unit_test(calls_write_in_turn),
         cmocka_unit_test(wrong_writes_end_the_trace),
+        cmocka_unit_test(contents_are_returned),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -191,13 +191,19 @@ static void transposed_ones_scatter(void **state) {
 }
 
 /* A window has one size both ways, and no dilation. */
-static bool pool(bool mean) {
+static bool pool(bool mean, bool large) {
     window w = any_window();
     w.kernel[1] = w.kernel[0];
     w.stride[1] = w.stride[0];
     w.padding[1] = w.padding[0];
     w.dilation[0] = w.dilation[1] = 1;
-    const int64_t d[4] = {pick(1, 2), pick(1, 2), pick(1, 6), pick(1, 6)};
+    const int64_t most = large ? 30 : 6;
+    const int64_t d[4] = {pick(1, 2), pick(1, 2), pick(1, most), pick(1, most)};
+    if (large) { /* more taps than are taken one by one */
+        w.kernel[0] = w.kernel[1] = pick(9, 12);
+        w.stride[0] = w.stride[1] = pick(0, 2) ? pick(0, 12) : 0;
+        w.padding[0] = w.padding[1] = pick(0, 2) ? 0 : pick(0, 6);
+    }
     int64_t step = w.stride[0];
     if (w.stride[0] == 0) w.stride[0] = w.stride[1] = w.kernel[0];
     int64_t rows = count(&w, HIGH, d[2], false), columns = count(&w, WIDE, d[3], false);
@@ -234,8 +240,82 @@ static void pools_join_their_windows(void **state) {
     int fit = 0;
     (void)state;
     rng = 3;
-    for (int i = 0; i < 600; i++) fit += pool(i % 2);
+    for (int i = 0; i < 600; i++) fit += pool(i % 2, false);
     assert_in_range(fit, 150, 550);
+    fit = 0;
+    for (int i = 0; i < 120; i++) fit += pool(i % 2, true);
+    assert_in_range(fit, 30, 110);
+}
+
+/* Of sizes that are numbers and of symbols, nodes are as few as the sum of both sides of a window. */
+static void large_pools_are_short(void **state) {
+    (void)state;
+    for (int stride = 0; stride < 2; stride++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("pool");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape_of(1, 1, 400, 400));
+        rp_tensor y = rp_avg_pool2d(x, 200, stride, 0);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        assert_in_range(ir_graph_count(trace_graph_ir(g)), 1, 1000);
+        rp_graph_free(g);
+    }
+}
+
+static void refused(rp_graph *g, rp_tensor y, rp_status code, const char *why) {
+    rp_error err = {0};
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), code);
+    if (!strstr(err.text, why)) fail_msg("%s", err.text);
+    rp_graph_free(g);
+}
+
+/* Sizes whose products are no 64-bit integer, and windows that would take years to write down. */
+static void huge_windows_are_refused(void **state) {
+    const int64_t huge[] = {INT64_C(1) << 32, INT64_C(1) << 40, INT64_C(1) << 62, INT64_MAX};
+    (void)state;
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+        rp_graph *g = rp_graph_new("pool");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape_of(1, 1, 8, 8));
+        refused(g, rp_avg_pool2d(x, huge[i], 1, huge[i] / 2), RP_INVALID, "pool: windows of");
+        for (int k = 0; k < 4; k++) {
+            rp_conv_args a = {{1, 1}, {0, 0}, {1, 1}, 1};
+            *(k == 0 ? a.stride : k == 1 ? a.padding : a.dilation) = huge[i];
+            g = rp_graph_new("conv");
+            x = rp_input(g, "x", RP_DTYPE_F32, shape_of(1, 1, 8, 8));
+            rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, shape_of(1, 1, 5, 1));
+            if (k < 3)
+                refused(g, rp_conv2d(x, w, rp_none(), &a), RP_INVALID, "conv: x f32[1,1,8,8]");
+            else
+                refused(g, rp_conv_transpose2d(x, w, rp_none(), &a, 0), RP_INVALID,
+                        "conv_transpose: x f32[1,1,8,8]");
+        }
+    }
+    for (int groups = 1; groups <= 2; groups++) {
+        const int64_t n = INT64_C(1) << 32;
+        const rp_conv_args a = {.groups = (uint32_t)groups};
+        rp_graph *g = rp_graph_new("conv");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape_of(1, groups, n, n));
+        rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, shape_of(groups, 1, n, n));
+        refused(g, rp_conv2d(x, w, rp_none(), &a), RP_INVALID, "conv: x f32[");
+    }
+}
+
+/* Many taps are one view where windows are side by side and cover x. */
+static void large_kernels_cut_images(void **state) {
+    const rp_conv_args patches = {.stride = {40, 40}};
+    (void)state;
+    for (int tiled = 0; tiled < 2; tiled++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("conv");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape_of(1, 3, 80, 120));
+        rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, shape_of(8, 3, 40, 40));
+        rp_tensor y = rp_conv2d(x, w, rp_none(), tiled ? &patches : NULL);
+        if (!tiled) {
+            refused(g, y, RP_UNSUPPORTED, "windows of 1600 elements of a channel; 1024 are");
+            continue;
+        }
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        rp_graph_free(g);
+    }
 }
 
 static void upsampling_repeats(void **state) {
@@ -268,9 +348,9 @@ static void upsampling_repeats(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_are_their_sums),
-        cmocka_unit_test(transposed_ones_scatter),
-        cmocka_unit_test(pools_join_their_windows),
+        cmocka_unit_test(convolutions_are_their_sums), cmocka_unit_test(transposed_ones_scatter),
+        cmocka_unit_test(pools_join_their_windows),    cmocka_unit_test(large_pools_are_short),
+        cmocka_unit_test(huge_windows_are_refused),    cmocka_unit_test(large_kernels_cut_images),
         cmocka_unit_test(upsampling_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
