@@ -163,7 +163,7 @@ rp_status front_chain_new(rp_jit *f, const rp_graph *g, const front_cut *cut, fr
         goto out;
     }
     for (uint32_t i = 0; i < n; i++) m.slot[i] = m.made[i] = UINT32_MAX;
-    RP_TRY_OUT(split_graph(m.g, cut->ops, cut->n_ops, &r, err));
+    RP_TRY_OUT(split_apart(m.g, cut->ops, cut->n_ops, &r, err));
     RP_TRY_OUT(make_links(&m, &r, err));
     *out = m.c;
     m.c = NULL;
