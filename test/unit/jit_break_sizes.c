@@ -41,6 +41,22 @@ static rp_status split(void *user, rp_jit_call *call, const rp_value *args, rp_v
     return RP_OK;
 }
 
+/* A size that may be negative, until what the op needs is known. */
+static rp_status without_last(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    rp_jit_break(call, "the last row");
+    out[0] = rp_jit_value(call, rp_slice(a, 0, 0, rp_dim_sub(rp_tensor_dim(a, 0), 1)));
+    if (rp_dim_gt(rp_tensor_dim(b, 0), 2))
+        b = rp_slice(b, 0, 0, rp_dim_sub(rp_tensor_dim(b, 0), 2));
+    out[1] = rp_jit_value(call, rp_neg(b));
+    out[2] = rp_jit_value(call, rp_exp(b));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
 static void check_like_level_0(rp_jit_fn fn, const char *settings, const char *mode, int graphs) {
     static const int64_t rows[][2] = {{3, 2}, {5, 4}, {7, 2}, {2, 9}, {4, 4}, {MOST, 3}};
     rp_jit_options o = jit_options(fn);
@@ -90,6 +106,12 @@ static void sizes_cross_a_break(void **state) {
     check_like_level_0(behind, "level=2", "reduce-overhead", 4);
 }
 
+static void sizes_are_learnt_behind_a_break(void **state) {
+    (void)state;
+    /* [3] and [2]; [s0] and [s1], of b above 2 and not. */
+    check_like_level_0(without_last, "level=2", NULL, 3);
+}
+
 static void sizes_cross_an_op_that_splits(void **state) {
     (void)state;
     check_like_level_0(split,
@@ -101,6 +123,7 @@ static void sizes_cross_an_op_that_splits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_cross_a_break),
+        cmocka_unit_test(sizes_are_learnt_behind_a_break),
         cmocka_unit_test(sizes_cross_an_op_that_splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
