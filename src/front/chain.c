@@ -2,9 +2,12 @@
  * read of earlier ones lies in memory of the call. */
 #include "front/front.h"
 
+#include <assert.h>
+
 #include "autograph/manager.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "pass/inplace.h"
 #include "split/split.h"
 #include "trace/trace.h"
 
@@ -128,11 +131,7 @@ static rp_status note_outputs(making *m, rp_error *err) {
         ir_ref r = ir_output_at(m->g, i);
         c->copied[i] = returns_version(m, r);
         c->out[i] = c->copied[i] ? m->slot[ir_node_at(m->g, r)->memory] : m->made[r];
-        if (c->out[i] == UINT32_MAX)
-            return rp_fail(err, RP_UNSUPPORTED,
-                           "graph @%s returns what an argument was before it is written again; its "
-                           "pieces do not keep that",
-                           ir_graph_name(m->g));
+        assert(c->out[i] != UINT32_MAX);
     }
     return RP_OK;
 }
@@ -149,9 +148,12 @@ static rp_status make_links(making *m, split_result *r, rp_error *err) {
 
 rp_status front_chain_new(rp_jit *f, const rp_graph *g, const front_cut *cut, front_chain **out,
                           rp_error *err) {
-    rp_status st = RP_OK;
-    making m = {.f = f, .g = trace_graph_ir(g), .cut = cut};
+    making m = {.f = f, .cut = cut};
     split_result r = {0};
+    ir_graph *made = NULL;
+    /* The pieces of all versions share one memory: what is overwritten is read before that. */
+    RP_TRY(pass_make_inplace(trace_graph_ir(g), &m.g, &made, err));
+    rp_status st = RP_OK;
     uint32_t n = ir_graph_count(m.g);
     m.c = base_alloc(sizeof *m.c);
     m.slot = base_alloc_array(n + 1u, sizeof *m.slot);
@@ -161,7 +163,7 @@ rp_status front_chain_new(rp_jit *f, const rp_graph *g, const front_cut *cut, fr
         goto out;
     }
     for (uint32_t i = 0; i < n; i++) m.slot[i] = m.made[i] = UINT32_MAX;
-    RP_TRY_OUT(split_graph(m.g, cut->ops, cut->n_ops, &r, err));
+    RP_TRY_OUT(split_apart(m.g, cut->ops, cut->n_ops, &r, err));
     RP_TRY_OUT(make_links(&m, &r, err));
     *out = m.c;
     m.c = NULL;
@@ -169,6 +171,7 @@ out:
     if (m.c && m.c->link && m.c->n < r.n_pieces) m.c->n++; /* the one that failed */
     front_chain_free(m.c);
     split_done(&r);
+    ir_graph_free(made);
     base_free(m.slot);
     base_free(m.made);
     return st;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "ir/site.h"
+#include "ir/told.h"
 
 typedef struct cutting {
     const ir_graph *g;
@@ -77,6 +78,30 @@ static rp_status copy_nodes(cutting *c, rp_error *err) {
     return RP_OK;
 }
 
+static bool tells(const cutting *c, ir_ref r, uint32_t symbol) {
+    const ir_shape *s = &ir_node_at(c->g, r)->shape;
+    ir_dims *t = ir_graph_dims(c->to);
+    for (uint32_t d = 0; d < s->rank; d++)
+        if (ir_dim_tells(t, ir_dim_import(t, ir_graph_dims(c->g), s->dim[d]), symbol)) return true;
+    return false;
+}
+
+/* A size that nothing tells which the piece reads is that of an argument, which it reads for that alone, also where its memory has been overwritten. */
+static rp_status add_sizes(cutting *c, rp_error *err) {
+    uint32_t n = ir_leaf_count(c->g, IR_LEAF_INPUT), symbol = 0;
+    bool more = true;
+    while (more) {
+        more = false;
+        RP_TRY(ir_find_untold(c->to, &symbol, err));
+        for (uint32_t i = 0; i < n && symbol != UINT32_MAX && !more; i++) {
+            ir_ref r = ir_leaf_at(c->g, IR_LEAF_INPUT, i);
+            if (!(more = tells(c, r, symbol))) continue;
+            RP_TRY(add_given(c, r, err));
+        }
+    }
+    return RP_OK;
+}
+
 static rp_status finish(cutting *c, rp_error *err) {
     uint32_t n = 0;
     ir_ref *refs = base_alloc_array(ir_graph_count(c->g) + 1u, sizeof *refs);
@@ -109,6 +134,7 @@ static rp_status build(cutting *c, front_symbols_fn symbols, void *user, rp_erro
     RP_TRY_OUT(symbols(user, t, by, err));
     ir_dims_set_import(t, from, by, n);
     RP_TRY_OUT(copy_nodes(c, err));
+    RP_TRY_OUT(add_sizes(c, err));
     RP_TRY_OUT(finish(c, err));
 out:
     ir_dims_set_import(t, NULL, NULL, 0);

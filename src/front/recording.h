@@ -20,6 +20,9 @@ typedef struct front_step {
     ir_ref *wanted, *effect; /* n_wanted; the writes of the segment, n_effects */
     uint32_t n_wanted, n_effects;
     bool ready; /* compiled, or there is nothing to compute */
+    uint64_t
+        changes;    /* of the path, and how far it was, when a run was last found to have what it */
+    uint32_t asked; /* needs of what the effects overwrite */
     front_code code;
     ir_ref *in, *out; /* of its graph */
     uint32_t n_in, n_out;

@@ -18,27 +18,6 @@ static inline bool is_step(const front_step *s, const ir_ref *wanted, uint32_t n
            (n_effects == 0 || memcmp(s->effect, effect, n_effects * sizeof *effect) == 0);
 }
 
-/* The step of these wishes behind s->at, moved to the front; NULL: there is none. */
-static RP_APART front_step *search_step(const front_session *s, const ir_ref *wanted, uint32_t n,
-                                        const ir_ref *effect, uint32_t n_effects, bool last) {
-    for (front_step **p = &s->at->child; *p; p = &(*p)->next) {
-        front_step *is = *p;
-        if (!is_step(is, wanted, n, effect, n_effects, last)) continue;
-        *p = is->next;
-        is->next = s->at->child;
-        return s->at->child = is;
-    }
-    return NULL;
-}
-
-/* The same, where the run goes as the one before without a call. */
-static inline front_step *find_step(const front_session *s, const ir_ref *wanted, uint32_t n,
-                                    const ir_ref *effect, uint32_t n_effects, bool last) {
-    front_step *first = s->at->child;
-    if (first && is_step(first, wanted, n, effect, n_effects, last)) return first;
-    return search_step(s, wanted, n, effect, n_effects, last);
-}
-
 static ir_ref *copy_refs(const ir_ref *refs, uint32_t n) {
     ir_ref *p = base_alloc_array(n + 1u, sizeof *p);
     if (p && n) memcpy(p, refs, n * sizeof *p);
@@ -165,6 +144,55 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
         if (mark[r] & MADE_OF) mark[r] |= mark[r] & FRONT_GIVEN ? FRONT_NEED : FRONT_OUT;
     }
     for (ir_ref r = 0; r < ir_graph_count(g); r++) mark[r] &= (uint8_t)~MADE_OF;
+}
+
+/* --- finding a step ------------------------------------------------------------------------------ */
+
+/* Whether a step gives what this run has asked for and the effects overwrite, also where it was made for a run that had not. */
+static RP_APART bool serves_anew(const front_session *s, front_step *step) {
+    const ir_graph *g = s->rec->g->ir;
+    const trace_path *p = &s->rec->asked.path;
+    uint32_t n = ir_graph_count(g);
+    bool all = true;
+    uint8_t *mark = base_alloc(n + 1u);
+    if (!mark) return true;
+    for (ir_ref r = 0; r < n; r++)
+        if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
+    front_mark_effects(s, step->effect, step->n_effects, s->rec->asked.now, mark);
+    for (ir_ref r = 0; r < n && all; r++)
+        all = !(mark[r] & FRONT_OUT) || is_among(step->out, step->n_out, r);
+    base_free(mark);
+    if (all) step->changes = p->changes;
+    if (all) step->asked = p->next;
+    return all;
+}
+
+static inline bool serves(const front_session *s, front_step *step) {
+    const trace_path *p = &s->rec->asked.path;
+    if (step->n_effects == 0 || step->last || !step->ready) return true;
+    return (step->changes == p->changes && step->asked == p->next) || serves_anew(s, step);
+}
+
+/* The step of these wishes behind s->at, moved to the front; NULL: there is none. */
+static RP_APART front_step *search_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                                        const ir_ref *effect, uint32_t n_effects, bool last) {
+    for (front_step **p = &s->at->child; *p; p = &(*p)->next) {
+        front_step *is = *p;
+        if (!is_step(is, wanted, n, effect, n_effects, last) || !serves(s, is)) continue;
+        *p = is->next;
+        is->next = s->at->child;
+        return s->at->child = is;
+    }
+    return NULL;
+}
+
+/* The same, where the run goes as the one before without a call. */
+static inline front_step *find_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                                    const ir_ref *effect, uint32_t n_effects, bool last) {
+    front_step *first = s->at->child;
+    if (first && is_step(first, wanted, n, effect, n_effects, last) && serves(s, first))
+        return first;
+    return search_step(s, wanted, n, effect, n_effects, last);
 }
 
 /* After a step, which did the effects: who has which memory by e, one of them. */

@@ -65,7 +65,7 @@ ir_type_text ir_dim_text(const ir_graph *g, ir_dim d) {
 rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, const ir_shape *shape,
                          rp_error *err) {
     int64_t lo, hi;
-    const ir_dims *t = ir_graph_dims(g);
+    ir_dims *t = ir_graph_dims(g);
     if ((unsigned)dtype >= RP_DTYPE_COUNT_)
         return rp_fail(err, RP_INVALID, "%s: unknown element type %d", what, (int)dtype);
     if (shape->rank > IR_MAX_RANK)
@@ -76,7 +76,7 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
         if (shape->dim[i] == IR_DIM_BAD)
             return rp_fail(err, RP_INVALID, "%s: the size of axis %u is invalid or overflows", what,
                            i);
-        if (lo < 0)
+        if (lo < 0 && ir_dim_le(t, ir_dim_const(t, 0), shape->dim[i]) != IR_TRUE)
             return rp_fail(err, RP_INVALID, "%s: axis %u of %s %s negative", what, i,
                            ir_shape_text(g, dtype, shape).s, hi < 0 ? "is" : "may be");
     }

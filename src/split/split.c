@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ir/site.h"
+#include "ir/told.h"
 #include "split/partition.h"
 
 typedef struct builder {
@@ -17,6 +18,7 @@ typedef struct builder {
     ir_ref *mapped;   /* those that are not IR_NONE in map */
     uint32_t *writer; /* of each leaf: the last piece that writes its memory so far */
     uint32_t n_nodes, n_mapped;
+    bool alone; /* pieces know no sizes but those of their inputs */
     /* What the leaves of the piece so far, by ir_leaf, and its outputs are in g. */
     ir_ref *leaves[3], *outputs;
     uint32_t counts[3], n_outputs;
@@ -116,6 +118,30 @@ static void mark_writes(builder *b, ir_ref first, uint32_t id) {
     }
 }
 
+static bool tells(const builder *b, const split_piece *p, ir_ref r, uint32_t symbol) {
+    const ir_shape *s = &ir_node_at(b->g, r)->shape;
+    ir_dims *t = ir_graph_dims(p->graph);
+    for (uint32_t d = 0; d < s->rank; d++)
+        if (ir_dim_tells(t, ir_dim_import(t, ir_graph_dims(b->g), s->dim[d]), symbol)) return true;
+    return false;
+}
+
+/* A size that no input of the piece tells is that of an input of the whole graph. */
+static rp_status add_sizes(builder *b, split_piece *p, rp_error *err) {
+    uint32_t n = ir_leaf_count(b->g, IR_LEAF_INPUT), symbol = 0;
+    bool more = b->alone;
+    while (more) {
+        more = false;
+        RP_TRY(ir_find_untold(p->graph, &symbol, err));
+        for (uint32_t i = 0; i < n && symbol != UINT32_MAX && !more; i++) {
+            ir_ref r = ir_leaf_at(b->g, IR_LEAF_INPUT, i);
+            if (!(more = tells(b, p, r, symbol))) continue;
+            RP_TRY(add_leaf(b, p, IR_LEAF_INPUT, r, err));
+        }
+    }
+    return RP_OK;
+}
+
 static rp_status keep(ir_ref **list, const ir_ref *refs, uint32_t n, rp_error *err) {
     *list = base_alloc_array(n + 1u, sizeof **list);
     if (!*list) return rp_fail(err, RP_NOMEM, "piece with %u leaves", n);
@@ -141,6 +167,7 @@ static rp_status build_piece(builder *b, split_piece *p, ir_ref first, bool last
         RP_TRY(resolve(b, p, p->submod, o, err));
         b->outputs[b->n_outputs++] = o;
     }
+    RP_TRY(add_sizes(b, p, err));
     RP_TRY(keep(&p->inputs, b->leaves[IR_LEAF_INPUT], b->counts[IR_LEAF_INPUT], err));
     RP_TRY(keep(&p->params, b->leaves[IR_LEAF_PARAM], b->counts[IR_LEAF_PARAM], err));
     RP_TRY(keep(&p->states, b->leaves[IR_LEAF_STATE], b->counts[IR_LEAF_STATE], err));
@@ -231,12 +258,12 @@ static bool alloc_lists(builder *b, base_arena *work) {
     return b->outputs && b->is_output;
 }
 
-rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
-                      rp_error *err) {
+static rp_status split(const ir_graph *g, const char *const *ops, uint32_t n_ops, bool alone,
+                       split_result *out, rp_error *err) {
     rp_status st = RP_OK;
     split_result r = {0};
     uint32_t n = ir_graph_count(g);
-    builder b = {.g = g, .n_nodes = n};
+    builder b = {.g = g, .n_nodes = n, .alone = alone};
     base_arena *work = base_arena_new();
     bool *splitting = work ? base_arena_array(work, n + 1, sizeof *splitting) : NULL;
     if (!splitting || !alloc_lists(&b, work)) {
@@ -258,6 +285,16 @@ out:
     split_done(&r);
     base_arena_free(work);
     return st;
+}
+
+rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
+                      rp_error *err) {
+    return split(g, ops, n_ops, false, out, err);
+}
+
+rp_status split_apart(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
+                      rp_error *err) {
+    return split(g, ops, n_ops, true, out, err);
 }
 
 void split_done(split_result *r) {

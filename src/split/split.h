@@ -35,6 +35,9 @@ typedef struct split_result {
  * result speak of g. Free with split_done. */
 rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
                       rp_error *err) RP_MUST_USE;
+/* The same for pieces that are called by themselves: one that depends on a size which nothing that it reads tells has an input of g more that does. */
+rp_status split_apart(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
+                      rp_error *err) RP_MUST_USE;
 void split_done(split_result *r);
 
 #endif

@@ -41,6 +41,7 @@ static bool reserve(trace_path *p) {
 void trace_path_note(rp_graph *g, ir_ref node, const ir_attr *attrs, uint32_t n_attrs) {
     trace_path *p = &g->asked->path;
     bool known = n_attrs <= TRACE_PATH_ATTRS && ir_node_merges(ir_node_at(g->ir, node));
+    if (p->next >= p->n || p->v[p->next].node != node) p->changes++;
     if (!reserve(p)) return; /* what is not noted is searched for */
     trace_asking *is = &p->v[p->next++];
     if (p->next > p->n) p->n = p->next;

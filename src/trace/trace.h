@@ -31,6 +31,7 @@ typedef struct trace_asking {
 typedef struct trace_path {
     trace_asking *v; /* n */
     uint32_t n, cap, next;
+    uint64_t changes; /* where a run asked for another node than the one before it, in all */
 } trace_path;
 
 /* When nodes were asked for, the first time in the last run that did, where a graph is recorded by several runs. */

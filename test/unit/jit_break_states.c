@@ -156,11 +156,51 @@ static void the_host_reads_the_version_it_asks_for(void **state) {
         }
 }
 
+/* Both ways come to the same write, in front of which each has made something else of what it overwrites. */
+static rp_status overwritten(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor memory = rp_jit_tensor(call, &args->item[0]);
+    rp_tensor a = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    bool first = rp_item(rp_sum(a, 0, false)) > 0;
+    rp_tensor kept = first ? rp_add_scalar(memory, 1) : rp_neg(memory);
+    (void)rp_update(memory, rp_mul_scalar(a, 2));
+    rp_jit_break(call, "memory is written");
+    *result = rp_jit_value(call, rp_add(kept, a));
+    return RP_OK;
+}
+
+static void two_ways_to_one_write(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        int level = i / 2 % 2 + 1;
+        bool is_state = i / 4;
+        float memory[4] = {5, 6, 7, 8};
+        rp_jit *f = make(overwritten, level, NULL);
+        for (int k = 0; k < 6; k++) {
+            const bool first = k % 2 == i % 2;
+            const float by = first ? 1 : -1, was = memory[0];
+            float a[4] = {by * (float)(k + 1), by, by, by};
+            rp_value v[] = {f32_of(memory, 1, 4, 0), f32_of(a, 1, 4, 0)};
+            v[0].state = is_state;
+            rp_value args = rp_value_tuple(v, 2);
+            rp_output *o = jit_ok(f, &args);
+            const float *is = jit_result(o)->tensor.data;
+            assert_true(is[0] == (first ? was + 1 : -was) + a[0]);
+            assert_true(memory[0] == 2 * a[0]);
+            rp_output_free(o);
+        }
+        assert_int_equal(jit_info(f).compiles, 2);
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_written_in_front_of_a_break),
         cmocka_unit_test(views_of_states_are_as_they_were),
         cmocka_unit_test(the_host_reads_the_version_it_asks_for),
+        cmocka_unit_test(two_ways_to_one_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Random functions with random questions on sizes, called with random sizes. Each returns, beside its tensors, what it was answered: so
  * a call must give the bits of level 0, and an entry whose guards hold must have been traced with the answers that level 0 gets.
+ * So must functions that break, too, and go on with what has other sizes than what crossed the break, or write an argument.
  * Arguments: how many functions (default 600), and the first one; one in 200 is compiled. */
 #include "support/jits.h"
 
@@ -10,6 +11,7 @@ enum { CALLS = 24, STEPS = 8, MOST = 8, ROOM = 4096 };
 typedef struct program {
     uint32_t seed;
     uint64_t path; /* answers of the last run */
+    bool breaks;
 } program;
 
 static uint32_t first_function, n_functions = 600;
@@ -27,6 +29,8 @@ typedef struct run {
     uint32_t seed;
     rp_tensor t[MOST];
     uint32_t n;
+    rp_jit_call *call;
+    rp_tensor memory; /* the first argument as it was written last */
 } run;
 
 static bool answered(run *r, bool yes) {
@@ -152,17 +156,64 @@ static void body(run *r) {
     push(r, y);
 }
 
+/* --- breaks ---------------------------------------------------------------------------------- */
+
+static rp_tensor sum_of(rp_tensor a) {
+    while (rp_tensor_shape(a).rank) a = rp_sum(a, 0, false);
+    return a;
+}
+
+static void pause_here(run *r) {
+    rp_jit_break(r->call, "drawn");
+}
+
+static void ask_value(run *r) {
+    rp_tensor x = pick(r), sum = sum_of(pick(r));
+    bool host = next(&r->seed) % 2;
+    double is = host ? 0 : rp_item(sum);
+    rp_buffer b = host ? rp_jit_read(r->call, sum) : (rp_buffer){.data = NULL};
+    if (b.data) is = *(const float *)b.data;
+    push(r, answered(r, is > 0) ? rp_neg(x) : rp_add_scalar(x, 1));
+}
+
+/* What was there is not read behind a break. */
+static void write(run *r) {
+    rp_tensor old = r->memory;
+    r->memory = rp_update(old, next(&r->seed) % 2 ? rp_neg(old) : rp_add_scalar(old, 1));
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->t[i].ref == old.ref) r->t[i] = r->memory;
+}
+
+/* Values of which sizes alone are known. */
+static void count(run *r) {
+    rp_dim n = pick_size(r);
+    push(r, rp_cast(rp_iota(rp_jit_graph(r->call), RP_DTYPE_I32, RP_SHAPE(n), 0), RP_DTYPE_F32));
+}
+
+static void size_as_value(run *r) {
+    push(r, rp_dim_value(rp_jit_graph(r->call), pick_form(r), RP_DTYPE_F32));
+}
+
+static void spread(run *r) {
+    rp_dim n = pick_size(r);
+    push(r, rp_broadcast(sum_of(pick(r)), RP_SHAPE(n)));
+}
+
+static void (*const break_step[])(run *) = {pause_here, ask_value,     ask_value, write,
+                                            count,      size_as_value, spread};
+
 static rp_status random_function(void *user, rp_jit_call *call, const rp_value *args,
                                  rp_value *result, rp_error *err) {
     static rp_value out[MOST + 1];
     program *p = user;
-    run r = {.p = p, .seed = p->seed};
+    run r = {.p = p, .seed = p->seed, .call = call};
     (void)err;
     p->path = 1;
     for (uint32_t i = 0; i < args->n; i++) push(&r, rp_jit_tensor(call, &args->item[i]));
-    for (int i = 0; i < STEPS; i++) {
-        uint32_t which = next(&r.seed) % 9;
-        (which < 8 ? step[which] : body)(&r);
+    r.memory = r.t[0];
+    for (int i = 0; i < (p->breaks ? 2 * STEPS : STEPS); i++) {
+        uint32_t which = next(&r.seed) % (p->breaks ? 9 + 7 : 9);
+        (which < 8 ? step[which] : which == 8 ? body : break_step[which - 9])(&r);
     }
     for (uint32_t i = 0; i < r.n; i++) out[i] = rp_jit_value(call, r.t[i]);
     out[r.n] = rp_value_int((int64_t)p->path);
@@ -216,8 +267,9 @@ static rp_value draw_tensor(uint32_t *seed, uint32_t i, uint32_t rank) {
 }
 
 /* Returns the calls that were right; those that fail at level 0 must fail. */
-static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic) {
-    program p = {.seed = seed * 7919u + 1};
+static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool breaks) {
+    program p = {.seed = seed * 7919u + 1, .breaks = breaks};
+    static float written[ROOM];
     rp_jit *f = jit_at(random_function, level, dynamic, &p);
     rp_jit *plain = jit_at(random_function, 0, dynamic, &p);
     uint32_t s = seed, n = 1 + next(&s) % 3, rank[3], right = 0;
@@ -228,12 +280,16 @@ static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic) {
         rp_value v[3];
         for (uint32_t i = 0; i < n; i++) v[i] = draw_tensor(&s, i, rank[i]);
         rp_value args = rp_value_tuple(v, n);
+        memcpy(written, data[0], sizeof written);
         bool works = rp_jit_run(plain, &args, &q, &err) == RP_OK;
+        v[0].tensor.data = written;
         rp_status st = rp_jit_run(f, &args, &o, &err);
         if (works && st != RP_OK) fail_msg("function %u, call %d: %s", seed, c, err.text);
         if (works) {
             check_equal(jit_result(o), jit_result(q));
-            check_guards(f, &args, jit_result(q)->item[jit_result(q)->n - 1].as.integer);
+            assert_memory_equal(written, data[0], sizeof written);
+            if (!breaks)
+                check_guards(f, &args, jit_result(q)->item[jit_result(q)->n - 1].as.integer);
             right++;
         } else {
             assert_true(st != RP_OK);
@@ -256,7 +312,7 @@ static void entries_serve_what_they_were_traced_for(void **state) {
     (void)state;
     fill();
     for (uint32_t i = first_function; i < first_function + n_functions; i++)
-        right += try_function(i, 1, (rp_dynamic)(i % 3));
+        right += try_function(i, 1, (rp_dynamic)(i % 3), false);
     assert_true(right > n_functions * CALLS / 2);
 }
 
@@ -265,13 +321,23 @@ static void compiled_ones_too(void **state) {
     fill();
     uint32_t first = 1000 + first_function;
     for (uint32_t i = first; i < first + (n_functions + 199) / 200; i++)
-        (void)try_function(i, 2, RP_DYNAMIC_ALL);
+        (void)try_function(i, 2, RP_DYNAMIC_ALL, false);
+}
+
+static void functions_with_breaks_are_right(void **state) {
+    uint32_t right = 0, n = (n_functions + 3) / 4;
+    (void)state;
+    fill();
+    for (uint32_t i = first_function; i < first_function + n; i++)
+        right += try_function(i, 1, (rp_dynamic)(i % 3), true);
+    assert_true(right > n * CALLS / 2);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_serve_what_they_were_traced_for),
         cmocka_unit_test(compiled_ones_too),
+        cmocka_unit_test(functions_with_breaks_are_right),
     };
     if (runs_elsewhere()) n_functions /= 60; /* each graph is compiled */
     if (argc > 1) n_functions = (uint32_t)atoi(argv[1]);

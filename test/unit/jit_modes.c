@@ -266,11 +266,12 @@ static void each_cudagraph_mode_captures_what_it_says(void **state) {
     }
 }
 
-/* A state is written and returned in pieces between softmaxes, which are not captured. */
+/* A state is written and returned in pieces between sums, which are not captured, and read behind one as it was. */
 static rp_status split(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                        rp_error *err) {
-    static rp_value out[3];
+    static rp_value out[5];
     rp_tensor s = rp_jit_tensor(call, &args->item[0]), x = rp_jit_tensor(call, &args->item[1]);
+    rp_tensor before = s;
     (void)user, (void)err;
     s = rp_update(s, rp_add(s, x));
     rp_tensor y = rp_add_scalar(rp_cumsum(rp_mul_scalar(x, 2), 0), 1);
@@ -278,7 +279,9 @@ static rp_status split(void *user, rp_jit_call *call, const rp_value *args, rp_v
     out[0] = rp_jit_value(call, rp_neg(z));
     out[1] = rp_jit_value(call, s);
     out[2] = rp_jit_value(call, x);
-    *result = rp_value_tuple(out, 3);
+    out[3] = rp_jit_value(call, rp_mul(y, before));
+    out[4] = rp_jit_value(call, before);
+    *result = rp_value_tuple(out, 5);
     return RP_OK;
 }
 
@@ -312,12 +315,15 @@ static void pieces_are_captured_between_splitting_ops(void **state) {
             rp_output *out = jit_ok(f, &args);
             const rp_value *is = jit_result(out);
             for (int k = 0; k < n; k++) {
+                float before = sum[k];
                 sum[k] += x[k];
                 y += 2 * x[k];
                 z += y + 1 + sum[k];
                 assert_true(((float *)is->item[0].tensor.data)[k] == -z);
                 assert_true(((float *)is->item[1].tensor.data)[k] == sum[k]);
                 assert_true(((float *)is->item[2].tensor.data)[k] == x[k]);
+                assert_true(((float *)is->item[3].tensor.data)[k] == (y + 1) * before);
+                assert_true(((float *)is->item[4].tensor.data)[k] == before);
                 assert_true(total[k] == sum[k]);
             }
             rp_output_free(out);

@@ -25,7 +25,7 @@ static rp_status count_up(const rp_op_call *call, rp_buffer *args, uint32_t n_ar
 /* The second custom op writes its argument, on the device or the host. */
 static rp_status hosted(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                         rp_error *err) {
-    static rp_value out[2];
+    static rp_value out[3];
     rp_tensor x = rp_jit_tensor(call, &args->item[0]), s = rp_jit_tensor(call, &args->item[1]);
     rp_shape shape = rp_tensor_shape(x);
     rp_graph *g = rp_jit_graph(call);
@@ -36,7 +36,8 @@ static rp_status hosted(void *user, rp_jit_call *call, const rp_value *args, rp_
     y = rp_mul_scalar(y, 3);
     out[0] = rp_jit_value(call, y);
     out[1] = rp_jit_value(call, rp_custom(g, "unlowered::count", &s, 1, RP_DTYPE_F32, shape));
-    *result = rp_value_tuple(out, 2);
+    out[2] = rp_jit_value(call, rp_add(rp_neg(s), x)); /* as it was */
+    *result = rp_value_tuple(out, 3);
     return RP_OK;
 }
 
@@ -55,14 +56,16 @@ static void check_hosted(rp_device *d, const char *settings, void *user) {
     float s[N] = {0, 1, 2, 3};
     CHECK_OK(make(d, settings, false, user, &f, &err), &err);
     for (int i = 0; i < 4; i++) {
-        float x[N] = {1, 2, 3, (float)i}, y[2][N];
+        float x[N] = {1, 2, 3, (float)i}, y[3][N];
         rp_value v[] = {f32_of(x, 1, N, 0), f32_of(s, 1, N, 0)}, args = rp_value_tuple(v, 2);
-        rp_buffer to[] = {f32_of(y[0], 1, N, 0).tensor, f32_of(y[1], 1, N, 0).tensor};
-        CHECK_OK(rp_jit_run_into(f, &args, to, 2, &err), &err);
+        rp_buffer to[] = {f32_of(y[0], 1, N, 0).tensor, f32_of(y[1], 1, N, 0).tensor,
+                          f32_of(y[2], 1, N, 0).tensor};
+        CHECK_OK(rp_jit_run_into(f, &args, to, 3, &err), &err);
         for (int k = 0; k < N; k++) {
             assert_true(y[0][k] == (x[k] + 1) / 2 * 3);
             assert_true(s[k] == (float)(k + i + 1));
             assert_true(y[1][k] == 10 * s[k]);
+            assert_true(y[2][k] == x[k] + 1 - (s[k] - 1));
         }
     }
     if (strcmp(settings, "level=2") == 0) assert_true(jit_info(f).breaks >= 2);

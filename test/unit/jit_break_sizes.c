@@ -1,0 +1,130 @@
+/* Sizes that a piece of a function reads and none of its values has: of what follows a graph break, and between ops that split. */
+#include "support/jits.h"
+
+enum { MOST = 16 };
+
+/* What crosses the break is one number; the rest is made of sizes, one of them of an argument that was written. */
+static rp_status behind(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0);
+    rp_graph *g = rp_jit_graph(call);
+    rp_tensor sum = rp_add(rp_sum(a, 0, false), rp_sum(b, 0, false));
+    (void)user, (void)err;
+    (void)rp_update(b, rp_neg(b));
+    if (rp_item(sum) > 0) sum = rp_neg(sum); /* always */
+    rp_tensor i = rp_cast(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(n, m), 1), RP_DTYPE_F32);
+    out[0] = rp_jit_value(call, rp_add(i, sum));
+    out[1] = rp_jit_value(call, rp_dim_value(g, rp_dim_add(n, rp_dim_mul(m, 100)), RP_DTYPE_I64));
+    out[2] = rp_jit_value(call, rp_broadcast(sum, RP_SHAPE(m)));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+/* The same without a break: sums along an axis split it. */
+static rp_status split(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0);
+    rp_graph *g = rp_jit_graph(call);
+    rp_tensor i = rp_cast(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(n), 0), RP_DTYPE_F32);
+    rp_tensor sums = rp_cumsum(i, 0);
+    (void)user, (void)err;
+    rp_tensor first = rp_cumsum(rp_broadcast(rp_sum(a, 0, true), RP_SHAPE(3)), 0);
+    out[0] = rp_jit_value(
+        call, rp_broadcast(rp_reshape(rp_slice(first, 0, 2, 3), RP_SHAPE(1)), RP_SHAPE(m)));
+    out[1] = rp_jit_value(call, rp_mul_scalar(sums, 2));
+    out[2] = rp_jit_value(call, rp_add(rp_slice(first, 0, 0, 1), rp_dim_value(g, m, RP_DTYPE_F32)));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+/* A size that may be negative, until what the op needs is known. */
+static rp_status without_last(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    rp_jit_break(call, "the last row");
+    out[0] = rp_jit_value(call, rp_slice(a, 0, 0, rp_dim_sub(rp_tensor_dim(a, 0), 1)));
+    if (rp_dim_gt(rp_tensor_dim(b, 0), 2))
+        b = rp_slice(b, 0, 0, rp_dim_sub(rp_tensor_dim(b, 0), 2));
+    out[1] = rp_jit_value(call, rp_neg(b));
+    out[2] = rp_jit_value(call, rp_exp(b));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+static void check_like_level_0(rp_jit_fn fn, const char *settings, const char *mode, int graphs) {
+    static const int64_t rows[][2] = {{3, 2}, {5, 4}, {7, 2}, {2, 9}, {4, 4}, {MOST, 3}};
+    rp_jit_options o = jit_options(fn);
+    rp_jit *plain = jit_by(o, "level=0 threads=1");
+    o.mode = mode;
+    rp_jit *f = jit_by(o, settings);
+    for (int i = 0; i < 6; i++) {
+        float a[MOST], b[2][MOST], *y[2][3];
+        rp_output *out[2];
+        for (int k = 0; k < MOST; k++) {
+            a[k] = (float)(k % 3 + i);
+            b[0][k] = b[1][k] = (float)(k + i) / 4;
+        }
+        for (int k = 0; k < 2; k++) {
+            rp_value v[] = {f32_of(a, 1, rows[i][0], 0), f32_of(b[k], 1, rows[i][1], 0)};
+            rp_value args = rp_value_tuple(v, 2);
+            out[k] = jit_ok(k ? f : plain, &args);
+            for (int j = 0; j < 3; j++) y[k][j] = jit_result(out[k])->item[j].tensor.data;
+        }
+        for (int j = 0; j < 3; j++) {
+            const rp_buffer *is = &jit_result(out[1])->item[j].tensor;
+            const rp_buffer *want = &jit_result(out[0])->item[j].tensor;
+            size_t bytes = is->dtype == RP_DTYPE_I64 ? 8 : 4;
+            assert_int_equal(is->rank, want->rank);
+            for (uint32_t d = 0; d < is->rank; d++) {
+                assert_int_equal(is->dim[d], want->dim[d]);
+                bytes *= (size_t)is->dim[d];
+            }
+            assert_memory_equal(y[0][j], y[1][j], bytes);
+        }
+        assert_memory_equal(b[0], b[1], sizeof b[0]);
+        rp_output_free(out[0]);
+        rp_output_free(out[1]);
+    }
+    rp_jit_info info = jit_info(f);
+    assert_int_equal(info.eager, 0);
+    assert_int_equal(info.graphs, graphs);
+    rp_jit_free(f);
+    rp_jit_free(plain);
+}
+
+static void sizes_cross_a_break(void **state) {
+    (void)state;
+    /* [3] and [2], then [s0] and [s1]: in front of the break and behind. */
+    if (!runs_elsewhere()) check_like_level_0(behind, "level=1", NULL, 4);
+    check_like_level_0(behind, "level=2", NULL, 4);
+    check_like_level_0(behind, "level=2", "reduce-overhead", 4);
+}
+
+static void sizes_are_learnt_behind_a_break(void **state) {
+    (void)state;
+    /* [3] and [2]; [s0] and [s1], of b above 2 and not. */
+    check_like_level_0(without_last, "level=2", NULL, 3);
+}
+
+static void sizes_cross_an_op_that_splits(void **state) {
+    (void)state;
+    check_like_level_0(split,
+                       "level=3 splitting_ops=reprise::cumsum cudagraph_copy_inputs=true "
+                       "cudagraph_mode=PIECEWISE",
+                       NULL, 2 * 5); /* five pieces */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_cross_a_break),
+        cmocka_unit_test(sizes_are_learnt_behind_a_break),
+        cmocka_unit_test(sizes_cross_an_op_that_splits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
