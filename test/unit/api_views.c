@@ -84,6 +84,10 @@ static void outputs_share_a_matrix(void **state) {
             assert_true(matrix[i][4 + k] == x[i * COLS + k] * 2);
             assert_true(matrix[i][2 + k] == 0);
         }
+    /* Whoever gives dense tensors one memory knows what comes of it. */
+    rp_view one[] = {dense(z, 2, ROWS), dense(z, 2, ROWS)};
+    CHECK_OK(rp_compiled_run_views(c, &in, 1, one, 2, NULL, &err), &err);
+    assert_true(z[1] == x[COLS] + 1 || z[1] == x[COLS] * 2);
     rp_compiled_free(c);
 }
 
@@ -221,6 +225,10 @@ static void bad_views_are_told(void **state) {
          {view(y, ROWS, COLS, 1, ROWS), view(y + 1, ROWS, COLS, COLS, 1)},
          false,
          "graph @two: output out0 and output out1, which are written, share memory"},
+        {in,
+         {to, view(y, ROWS, COLS, 1, ROWS)},
+         false,
+         "graph @two: output out0 and output out1, which are written, share memory"},
         {view(x, ROWS, COLS, 1, ROWS),
          {to, other},
          true,
@@ -242,6 +250,8 @@ static void bad_views_are_told(void **state) {
         {size, {to, other}, false, "input x has size -1 at index 1"},
         {untyped, {to, other}, false, "input x has dtype 99, which is none"},
     };
+    base_buf heard;
+    heard_start(&heard, "+perf_hints");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rp_error err = {0};
         rp_view_copies copies = {sizeof copies, 9, 9, 9};
@@ -252,6 +262,8 @@ static void bad_views_are_told(void **state) {
         assert_int_equal(copies.gathered + copies.scattered, 0);
         for (int k = 0; k < ROWS * COLS; k++) assert_true(y[k] == -1 && z[k] == -1);
     }
+    assert_int_equal(heard.len, 0); /* of copies that were not made */
+    heard_done(&heard);
     rp_error err = {0};
     rp_run_options odd = {3, NULL, false, NULL};
     assert_int_equal(rp_compiled_run_views(c, &in, 1, (rp_view[]){to, other}, 2, &odd, &err),
@@ -347,6 +359,8 @@ static void check_captured(const char *device, unsigned views) {
     float m[ROWS * COLS], now[ROWS * COLS];
     void *state = m;
     bench_open(&b, device, RP_GROWTH_EXACT);
+    base_buf heard;
+    heard_start(&heard, "perf_hints");
     captured k = {.c = compile_scaled(b.device), .views = views, .copies = RP_VIEW_COPIES_INIT};
     rp_function *f = function_of(&b, "scaled", in_function, &k);
     CHECK_OK(rp_device_alloc(b.device, sizeof m, &state, &err), &err);
@@ -372,6 +386,10 @@ static void check_captured(const char *device, unsigned views) {
     assert_int_equal(bench_info(&b).captures, 1);
     assert_int_equal(k.copies.gathered, (views & 1) + (views >> 1 & 1));
     assert_int_equal(k.copies.scattered, (views >> 1 & 1) + (views >> 2 & 1));
+    unsigned told = 0;
+    for (const char *at = heard.data; at && (at = strstr(at, "graph @scaled: ")); at++) told++;
+    assert_int_equal(told, (views & 1) + (views >> 1 & 1) + (views >> 2 & 1));
+    heard_done(&heard);
     rp_function_free(f);
     rp_device_free(b.device, state);
     rp_compiled_free(k.c);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/status.h"
 #include "base/str.h"
 
 static void views(void **state) {
@@ -219,6 +220,39 @@ static void map_survives_each_failure(void **state) {
     }
 }
 
+/* A message that does not fit ends in dots behind its last whole character, though it has none. */
+static void messages_are_cut_between_characters(void **state) {
+    (void)state;
+    for (size_t start = 470; start < 480; start++) {
+        char text[600];
+        rp_error err = {0};
+        memset(text, 'a', start);
+        memset(text + start, 0x80, sizeof text - 1 - start);
+        text[start] = '\xf0';
+        text[sizeof text - 1] = 0;
+        assert_int_equal(rp_fail(&err, RP_INVALID, "%s", text), RP_INVALID);
+        size_t whole = start < sizeof err.text - 4 ? start : sizeof err.text - 4;
+        assert_int_equal(strlen(err.text), whole + 3);
+        assert_string_equal(err.text + whole, "...");
+        assert_memory_equal(err.text, text, whole);
+    }
+    char fits[480], rest[600];
+    struct {
+        char before[600]; /* as if there were a character */
+        rp_error err;
+    } e = {{0}, {0}};
+    memset(fits, 'a', sizeof fits - 1);
+    fits[sizeof fits - 1] = 0;
+    (void)rp_fail(&e.err, RP_INVALID, "%s", fits);
+    assert_string_equal(e.err.text, fits);
+    memset(&e, 0x80, sizeof e);
+    memset(rest, 0x80, sizeof rest - 1);
+    rest[sizeof rest - 1] = 0;
+    e.err.code = RP_OK;
+    (void)rp_fail(&e.err, RP_INVALID, "%s", rest);
+    assert_string_equal(e.err.text, "...");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views),
@@ -229,6 +263,7 @@ int main(void) {
         cmocka_unit_test(numbers_ignore_the_locale),
         cmocka_unit_test(distances),
         cmocka_unit_test(hashes),
+        cmocka_unit_test(messages_are_cut_between_characters),
         cmocka_unit_test(map_keeps_everything),
         cmocka_unit_test(map_survives_each_failure),
     };

@@ -100,6 +100,16 @@ static int count_good(cache_store *s) {
     return n;
 }
 
+/* Files that travel, objects and what was written beside them. */
+static uint32_t count_files(const char *folder) {
+    tree_list l = tree_files(folder);
+    uint32_t n = 0;
+    for (size_t i = 0; i < l.n; i++)
+        n += strncmp(l.path[i], "objects/", 8) == 0 || strncmp(l.path[i], "plans/", 6) == 0;
+    tree_list_free(&l);
+    return n;
+}
+
 static void what_goes_out_comes_in(void **state) {
     (void)state;
     rp_error err = {0};
@@ -328,6 +338,7 @@ static void every_failure_is_clean(void **state) {
             /* Not every call is needed, but what is said to have worked has. */
             if (st == RP_OK && !(mode & 2)) CHECK_OK(cache_import(b, bundle, NULL, &e), &e);
             if (st == RP_OK) assert_int_equal(count_good(b), 5);
+            if (st == RP_OK) assert_int_equal(count_files(to), 7);
             assert_true(count_good(b) <= 5);
             cache_store_close(a);
             cache_store_close(b);

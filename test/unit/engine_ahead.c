@@ -310,6 +310,31 @@ static void who_waits_ends_without_a_step(void **state) {
     rp_engine_close(e);
 }
 
+/* A result counts what is in the cache: of a step under way nothing. */
+static void computed_tokens_are_those_in_the_cache(void **state) {
+    static const char *const settings[] = {"async_scheduling=false", "async_scheduling=true"};
+    int32_t ids[13];
+    (void)state;
+    for (int i = 0; i < 13; i++) ids[i] = i * 7;
+    for (int ahead = 0; ahead < 2; ahead++) {
+        rp_engine *e = engine_must("synthetic:tiny",
+                                   (const char *[]){"max_num_seqs=1", "max_num_batched_tokens=5",
+                                                    "max_model_len=32", settings[ahead], NULL});
+        rp_request_options r = plain_request(4);
+        r.prompt_ids = ids;
+        r.n_prompt_ids = 13;
+        uint64_t id = must_submit(e, &r);
+        static const uint64_t want[] = {5, 10, 13, 14, 15, 16};
+        assert_int_equal(must_result(e, id).n_computed, 0);
+        for (int i = 0; i < 6; i++) {
+            must_run(e, 1);
+            assert_int_equal(must_result(e, id).n_computed, want[i]);
+            assert_int_equal(must_result(e, id).n_output_ids, i < 2 ? 0 : i - 1);
+        }
+        rp_engine_close(e);
+    }
+}
+
 enum { NAP_MS = 4 };
 
 /* While a caller looks at a token the device makes the next: it is no token of no time. */
@@ -341,6 +366,7 @@ int main(void) {
         cmocka_unit_test(it_is_noted_where_nothing_overlaps),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
         cmocka_unit_test(who_waits_ends_without_a_step),
+        cmocka_unit_test(computed_tokens_are_those_in_the_cache),
         cmocka_unit_test(a_step_under_way_takes_the_time_between_calls),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;

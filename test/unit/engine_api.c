@@ -405,6 +405,45 @@ static void loading_can_be_cancelled(void **state) {
     rp_engine_close(engine_must("synthetic:tiny,seed=99", small));
 }
 
+typedef struct heard_progress {
+    rp_stage stage;
+    uint64_t done;
+    int calls, again;
+} heard_progress;
+
+/* Who is asked whether he still wants it hears what he heard last. */
+static bool hear_progress(void *user, rp_stage stage, uint64_t done, uint64_t total) {
+    static const int order[] = {
+        [RP_STAGE_FETCH] = 0, [RP_STAGE_COMPILE] = 1, [RP_STAGE_PACK] = 2, [RP_STAGE_CAPTURE] = 3};
+    heard_progress *h = user;
+    assert_true(done <= total);
+    if (h->calls++ > 0) {
+        assert_true(order[stage] >= order[h->stage]);
+        assert_true(stage != h->stage || done >= h->done);
+        h->again += stage == h->stage && done == h->done;
+    }
+    h->stage = stage;
+    h->done = done;
+    return true;
+}
+
+static void progress_never_goes_back(void **state) {
+    rp_error err = {0};
+    rp_engine *e = NULL;
+    heard_progress h = {.calls = 0};
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    (void)state;
+    o.model = "synthetic:tiny,seed=98";
+    o.config = rp_config_new();
+    for (size_t i = 0; small[i]; i++) CHECK_OK(rp_config_set(o.config, small[i], &err), &err);
+    o.progress = hear_progress;
+    o.user = &h;
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    assert_true(h.again > 0);
+    assert_int_equal(h.stage, RP_STAGE_CAPTURE);
+    rp_engine_close(e);
+}
+
 static void an_engine_without_graphs_runs_nothing(void **state) {
     rp_error err = {0};
     rp_engine *e = NULL;
@@ -612,6 +651,7 @@ int main(void) {
         cmocka_unit_test(half_a_character_at_the_end_is_shown),
         cmocka_unit_test(closing_leaks_nothing),
         cmocka_unit_test(loading_can_be_cancelled),
+        cmocka_unit_test(progress_never_goes_back),
         cmocka_unit_test(an_engine_without_graphs_runs_nothing),
         cmocka_unit_test(unknown_models_and_settings),
         cmocka_unit_test(scoring_checks_its_input),

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "engine/room.h"
 #include "engine/runner.h"
 #include "support/engines.h"
 #include "support/gpu.h"
@@ -152,12 +153,70 @@ static void weights_alone_are_told(void **state) {
     if (!strstr(err.text, "the weights alone do not fit")) fail_msg("%s", err.text);
 }
 
+/* A device with so much memory, of which it tells what is out. */
+static size_t has, out_there;
+static void has_info(hal_device *d, hal_device_info *out) {
+    (void)d;
+    *out = (hal_device_info){.unified = false};
+}
+static rp_status has_alloc(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err) {
+    (void)d, (void)kind;
+    if (has == 0) return rp_fail(err, RP_DEVICE, "the device is lost");
+    if (size > has) return rp_fail(err, RP_NOMEM, "none");
+    out_there += size;
+    *out = &out_there;
+    return RP_OK;
+}
+static void has_release(hal_device *d, void *p, size_t size) {
+    (void)d;
+    assert_ptr_equal(p, &out_there);
+    out_there -= size;
+}
+
+/* Half of the largest half, quarter, .. of the setting that fits, and 1 at least. */
+static void a_smaller_value_is_one_that_fits(void **state) {
+    static const hal_device_ops ops = {
+        .info = has_info, .alloc = has_alloc, .release = has_release};
+    hal_device d = {.ops = &ops};
+    const engine_room room = {"rows", "max_num_seqs", 64, HAL_DEVICE_MEMORY, 6400000};
+    static const struct {
+        size_t has;
+        const char *text;
+    } cases[] = {
+        {6399999, "no memory for rows: 6.4 MB at max_num_seqs=64; max_num_seqs=16 needs less"},
+        {3200000, "no memory for rows: 6.4 MB at max_num_seqs=64; max_num_seqs=16 needs less"},
+        {3199999, "no memory for rows: 6.4 MB at max_num_seqs=64; max_num_seqs=8 needs less"},
+        {200000, "no memory for rows: 6.4 MB at max_num_seqs=64; max_num_seqs=1 needs less"},
+        {1, "no memory for rows: 6.4 MB at max_num_seqs=64; max_num_seqs=1 needs less"}};
+    void *p = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        has = cases[i].has;
+        assert_false(engine_room_fits(&d, &room));
+        assert_int_equal(engine_room_take(&d, &room, &p, &err), RP_NOMEM);
+        assert_string_equal(err.text, cases[i].text);
+        assert_int_equal(out_there, 0);
+        assert_null(p);
+    }
+    rp_error err = {0};
+    has = 0;
+    assert_int_equal(engine_room_take(&d, &room, &p, &err), RP_DEVICE);
+    assert_string_equal(err.text, "the device is lost");
+    has = room.size;
+    assert_true(engine_room_fits(&d, &room));
+    assert_int_equal(out_there, 0);
+    CHECK_OK(engine_room_take(&d, &room, &p, &err), &(rp_error){0});
+    assert_int_equal(out_there, room.size);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_is_asked_for_the_sum),
         cmocka_unit_test(a_gpu_is_asked_for_the_sum),
         cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
+        cmocka_unit_test(a_smaller_value_is_one_that_fits),
     };
     machine = tree_new("machine");
     if (gpu_emulate(&why_not)) why_not = NULL;

@@ -402,6 +402,13 @@ static void results_go_into_memory_of_the_caller(void **state) {
     out[1].dim[0] = 7;
     assert_int_equal(rp_jit_run_into(f, &args, out, 3, &err), RP_INVALID);
     assert_string_equal(err.text, "output 1 size mismatch at index 0. expected 8, actual 7");
+    out[1].dim[0] = 8;
+    out[1].dtype = RP_DTYPE_I32;
+    assert_int_equal(rp_jit_run_into(f, &args, out, 3, &err), RP_INVALID);
+    assert_string_equal(err.text, "output 1 is i32 of rank 1; the result has f32 of rank 1");
+    out[1] = (rp_buffer){RP_DTYPE_F32, 2, {8, 1}, y[1]};
+    assert_int_equal(rp_jit_run_into(f, &args, out, 3, &err), RP_INVALID);
+    assert_string_equal(err.text, "output 1 is f32 of rank 2; the result has f32 of rank 1");
     rp_jit_free(f);
 }
 

@@ -119,6 +119,78 @@ static void few_rows_are_gathered_by_the_product(void **state) {
     }
 }
 
+/* Rows that a kernel makes in shared memory for the product behind it: one a block where they are few, else one a warp, each 16 bytes
+ * from its neighbour's end, so that warps do not meet in a bank. */
+static void made_rows_have_room(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[T,320]) where T in [1,4096] {\n"
+        "  %w = param @w : bf16[640,320]\n  %k = const 0x1p-8\n"
+        "  %eps = const 0x1p-20\n  %0 = mul %x, %x\n"
+        "  %ss = sum %0 {axis=1, keep=true}\n  %ms = mul %ss, %k\n  %me = add %ms, %eps\n"
+        "  %rs = rsqrt %me\n  %1 = mul %x, %rs\n  %2 = cast %1 {dtype=bf16}\n"
+        "  %y = matmul %2, %w {trans_b=true}\n  ret %y }\n";
+    lower_options o = {.target = GEN_CUDA};
+    lower_piece p;
+    rp_error err = {0};
+    ir_graph *g;
+    (void)state;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    const lower_launch *made = &p.launches[1];
+    assert_int_equal(made->n_alts, 5);
+    assert_null(made->alts[0].symbol); /* the product makes its own */
+    for (uint32_t i = 1; i < made->n_alts; i++) {
+        const lower_alt *a = &made->alts[i];
+        const uint32_t rows = i < 3 ? 1 : 4;
+        assert_non_null(a->symbol);
+        assert_int_equal(a->scratch, rows * (320 * 2 + 16));
+        assert_int_equal(a->per_block, rows * 320 / 8);
+        assert_int_equal(a->threads, rows == 1 ? 256 : rows * 32);
+        if (rows > 1) assert_non_null(strstr(p.source, "320, 128, 4>(arg, dim, a1, rows)"));
+    }
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
+/* Whether a norm of %x, with this in the place of its lines, has the template of norms. */
+static bool has_template(const char *squares, const char *mean, const char *eps, const char *scaled,
+                         const char *gained) {
+    static const char text[] =
+        "graph @g(%%x: f32[T,320], %%z: f32[T,320], %%v: f32[320]) where T in [1,4096] {\n"
+        "  %%w = param @w : bf16[640,320]\n  %%n = param @n : f32[320]\n"
+        "  %%k = const 0x1p-8\n  %%e = const 0x1p-20\n  %%sq = mul %s\n"
+        "  %%ss = sum %%sq {axis=1, keep=true}\n  %%ms = mul %s\n  %%me = add %s\n"
+        "  %%rs = rsqrt %%me\n  %%xn = mul %s\n  %%xw = mul %s\n"
+        "  %%c = cast %%xw {dtype=bf16}\n  %%y = matmul %%c, %%w {trans_b=true}\n  ret %%y }\n";
+    char graph[sizeof text + 100];
+    lower_options o = {.target = GEN_CUDA};
+    lower_piece p;
+    rp_error err = {0};
+    ir_graph *g;
+    (void)snprintf(graph, sizeof graph, text, squares, mean, eps, scaled, gained);
+    CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    bool has = strstr(p.source, "rk_norm<320, ") != NULL;
+    if (has) assert_non_null(strstr(p.source, ", 0x1p-8f, 0x1p-20f);"));
+    lower_done(&p);
+    ir_graph_free(g);
+    return has;
+}
+
+/* Every multiplication either way round; of another row, or with a gain that is computed, it is a kernel of its own. */
+static void norms_have_a_template(void **state) {
+    (void)state;
+    assert_true(has_template("%x, %x", "%ss, %k", "%ms, %e", "%x, %rs", "%xn, %n"));
+    assert_true(has_template("%x, %x", "%k, %ss", "%ms, %e", "%rs, %x", "%xn, %n"));
+    assert_true(has_template("%x, %x", "%ss, %k", "%e, %ms", "%x, %rs", "%n, %xn"));
+    assert_false(has_template("%x, %z", "%ss, %k", "%ms, %e", "%x, %rs", "%xn, %n"));
+    assert_false(has_template("%z, %z", "%ss, %k", "%ms, %e", "%x, %rs", "%xn, %n"));
+    assert_false(has_template("%x, %x", "%ss, %k", "%ms, %e", "%z, %rs", "%xn, %n"));
+    assert_false(has_template("%x, %x", "%ss, %k", "%ms, %e", "%x, %rs", "%xn, %v"));
+    assert_false(has_template("%x, %x", "%ss, %k", "%ms, %ms", "%x, %rs", "%xn, %n"));
+    assert_false(has_template("%x, %x", "%ss, %ss", "%ms, %e", "%x, %rs", "%xn, %n"));
+}
+
 /* Whether elements behind two products have fewer steps where one of the sums is near zero: what becomes of both, and which is asked. */
 static bool asks_near(const char *behind, int *which) {
     static const char text[] = "graph @g(%%x: bf16[T,64]) where T in [1,64] {\n"
@@ -159,6 +231,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
                                        cmocka_unit_test(angles_are_gathered_by_the_product),
                                        cmocka_unit_test(few_rows_are_gathered_by_the_product),
+                                       cmocka_unit_test(made_rows_have_room),
+                                       cmocka_unit_test(norms_have_a_template),
                                        cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

@@ -21,6 +21,8 @@ static rp_status curve_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_a
     assert_int_equal(n_args, call->n_in + call->n_results);
     assert_string_equal(call->name, "attrs::curve");
     assert_null(rp_op_call_attr(call, "other"));
+    assert_null(rp_op_call_attr(call, NULL));
+    assert_null(rp_op_call_attr(NULL, "times"));
     for (uint32_t i = 0; i < offsets->n; i++) sum += offsets->fs[i];
     for (int64_t i = 0; i < args[0].dim[0] * times; i++) {
         double v = ((float *)args[0].data)[i / times] * rp_op_call_attr(call, "factor")->f + sum;

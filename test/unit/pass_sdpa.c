@@ -269,6 +269,12 @@ static rp_tensor powers_of_a_half(const operands *x) {
     return times_v(x, rp_div(e, rp_sum(e, -1, true)));
 }
 
+/* .. and those of one are all one. */
+static rp_tensor powers_of_one(const operands *x) {
+    rp_tensor e = rp_pow(number(x, 1), causal(x, scores(x)));
+    return times_v(x, rp_div(e, rp_sum(e, -1, true)));
+}
+
 /* Half precision around, f32 within, as torch's softmax with dtype=float32. */
 static rp_tensor softmax_in_f32(const operands *x) {
     rp_tensor q = rp_cast(heads(x->q), RP_DTYPE_F16), k = rp_cast(heads(x->k), RP_DTYPE_F16);
@@ -356,6 +362,7 @@ static const form forms[] = {
     BLOCKS(softmax_of_logs),
     BLOCKS(softmax_of_twos),
     WHOLE(powers_of_a_half, NULL),
+    WHOLE(powers_of_one, NULL),
     BLOCKS(softmax_in_f32),
     BLOCKS(softmax_without_nan),
     BLOCKS(softmax_capped),

@@ -518,6 +518,11 @@ static rp_tensor writes(void *user, rp_graph *g, const rp_tensor *in) {
     return rp_update(rp_empty(g, RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
 }
 
+static rp_tensor takes_memory(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user;
+    return rp_add(rp_empty(g, RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
+}
+
 static rp_tensor fails(void *user, rp_graph *g, const rp_tensor *in) {
     (void)user, (void)g;
     return rp_sum(in[0], 7, false);
@@ -569,6 +574,9 @@ static void bad_passes_are_refused(void **state) {
          RP_INVALID,
          "does not read input 1"},
         {{.name = "a", .types = one, .n_types = 1, .pattern = writes, .replacement = safe},
+         RP_UNSUPPORTED,
+         "the pattern writes memory"},
+        {{.name = "a", .types = one, .n_types = 1, .pattern = takes_memory, .replacement = safe},
          RP_UNSUPPORTED,
          "the pattern writes memory"},
         {{.name = "a", .types = one, .n_types = 1, .pattern = fails, .replacement = safe},

@@ -475,6 +475,24 @@ static void dot_general_names_what_does_not_fit(void **state) {
     }
 }
 
+static void dot_general_of_two_graphs(void **state) {
+    const rp_dot_dims d = {.n_contract = 1, .a_contract = {2}, .b_contract = {2}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        traced t = begin(), u = begin();
+        rp_tensor y = rp_dot_general(i ? u.x : t.x, i ? t.x : u.x, &d);
+        traced *of = i ? &u : &t;
+        assert_int_equal(rp_graph_finish(of->g, &y, 1, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "operand 1 is not a tensor of graph @values"));
+        traced *both[] = {&t, &u};
+        for (int k = 0; k < 2; k++) {
+            for (uint32_t n = 0; n < both[k]->n_in; n++) ir_value_done(&both[k]->in[n]);
+            rp_graph_free(both[k]->g);
+        }
+    }
+}
+
 /* All counts of axes that two operands can have: a result has at most as many as a tensor, and so have the matrices that
  * are multiplied. */
 static void dot_general_has_room_for_all_axes(void **state) {
@@ -720,6 +738,30 @@ static void products_are_of_the_type_of_weights(void **state) {
     }
 }
 
+/* Nothing around a tensor is the tensor; a size that is a symbol may be something. */
+static void no_padding_is_no_node(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("pads");
+    (void)state;
+    rp_dim n = rp_symbol(g, "N", 0, 4), none = rp_dim_const(0), one = rp_dim_const(1);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3));
+    const struct {
+        rp_dim before, after;
+        rp_dim size;
+    } cases[] = {{none, none, rp_dim_const(3)},
+                 {one, none, rp_dim_const(4)},
+                 {none, one, rp_dim_const(4)},
+                 {n, none, rp_dim_add(n, rp_dim_const(3))},
+                 {none, n, rp_dim_add(rp_dim_const(3), n)}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_tensor y = rp_pad(x, 1, cases[i].before, cases[i].after, 0);
+        assert_int_equal(y.ref == x.ref, i == 0);
+        assert_true(rp_dim_eq(rp_tensor_dim(y, 1), cases[i].size));
+    }
+    CHECK_OK(rp_graph_finish(g, &x, 1, &err), &err);
+    rp_graph_free(g);
+}
+
 static void composites_name_what_does_not_fit(void **state) {
     static const char *const want[] = {
         "squeeze: the size of axis 1 of f32[2,3,4] is not 1",
@@ -742,6 +784,8 @@ static void composites_name_what_does_not_fit(void **state) {
         "pool: a padding of 1 is more than half of a window of 1, of f32[1,2,3,4]",
         "with KV dividing H, not f32[3,2,4], f32[2,3,4] and f32[2,3,4]",
         "of f32[2,3,4] but along axis 2, which is not empty; not i32[2,2,4]",
+        "conv: x f32[1,2,3,4] and weight f32[2,3,4]: wants [N,C,H,W]",
+        "conv: x f32[2,3,4] and weight f32[1,2,3,4]: wants [N,C,H,W]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -772,6 +816,8 @@ static void composites_name_what_does_not_fit(void **state) {
         case 15: y = rp_any(x, 0, false); break;
         case 16: y = rp_max_pool2d(rp_unsqueeze(x, 0), 3, 0, 2); break;
         case 17: y = rp_avg_pool2d(rp_unsqueeze(x, 0), 1, 0, 1); break;
+        case 20: y = rp_conv2d(rp_unsqueeze(x, 0), x, none, NULL); break;
+        case 21: y = rp_conv2d(x, rp_unsqueeze(x, 0), none, NULL); break;
         case 19: y = rp_take_along(x, 2, rp_iota(g, RP_DTYPE_I32, RP_SHAPE(2, 2, 4), 2)); break;
         default: {
             rp_tensor q = rp_permute(x, (int[]){1, 0, 2}, 3);
@@ -804,6 +850,7 @@ int main(void) {
         cmocka_unit_test(ropes_turn_their_pairs),
         cmocka_unit_test(dot_general_takes_any_axes),
         cmocka_unit_test(dot_general_names_what_does_not_fit),
+        cmocka_unit_test(dot_general_of_two_graphs),
         cmocka_unit_test(dot_general_has_room_for_all_axes),
         cmocka_unit_test(vectors_are_rows_and_columns),
         cmocka_unit_test(halves_are_rounded_once),
@@ -812,6 +859,7 @@ int main(void) {
         cmocka_unit_test(attention_that_sees_nothing_gives_zeros),
         cmocka_unit_test(indices_want_an_axis_that_has_something),
         cmocka_unit_test(products_are_of_the_type_of_weights),
+        cmocka_unit_test(no_padding_is_no_node),
         cmocka_unit_test(composites_name_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
