@@ -105,7 +105,13 @@ NEEDS_SETUP := $(if $(filter run test test-quick check fuzz lint,$(MAKECMDGOALS)
 setup:
 	@scripts/setup.sh $(filter check fuzz lint,$(MAKECMDGOALS)) >&2
 
-$(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
+# Declarations of elementwise ops follow their table.
+OPS_HEADER := include/reprise/elementwise.h
+$(OPS_HEADER): src/ir/ops.def scripts/ops-header.sh
+	@scripts/ops-header.sh check >/dev/null || scripts/ops-header.sh
+	@touch -c $@ 2>/dev/null || true
+
+$(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP) $(OPS_HEADER)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) $(if $(filter test/%,$<),$(TEST_$(CONFIG))) $(if $(filter test/unit/%,$(filter-out test/unit/gen_%,$<)),$(UNIT_$(CONFIG))) -MMD -MP -c $< -o $@
 

@@ -48,4 +48,5 @@ check "public functions clear their rp_error" clearing
 check "room prefixes" scripts/prefixes.sh "$B"
 check "file length" scripts/length.sh
 check "docs/env.md" scripts/env-doc.sh check
+check "elementwise.h" scripts/ops-header.sh check
 exit $bad

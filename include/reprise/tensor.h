@@ -65,55 +65,17 @@ RP_API rp_shape rp_tensor_shape(rp_tensor x);
 RP_API rp_dim rp_tensor_dim(rp_tensor x, int axis);
 RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
 
-/* Elementwise, numpy broadcasting. */
-RP_API rp_tensor rp_neg(rp_tensor a);
-RP_API rp_tensor rp_abs(rp_tensor a);
-RP_API rp_tensor rp_sqrt(rp_tensor a);
-RP_API rp_tensor rp_rsqrt(rp_tensor a);
-RP_API rp_tensor rp_recip(rp_tensor a);
-RP_API rp_tensor rp_exp(rp_tensor a);
-RP_API rp_tensor rp_log(rp_tensor a);
-RP_API rp_tensor rp_sin(rp_tensor a);
-RP_API rp_tensor rp_cos(rp_tensor a);
-RP_API rp_tensor rp_tanh(rp_tensor a);
-RP_API rp_tensor rp_erf(rp_tensor a);
-RP_API rp_tensor rp_sigmoid(rp_tensor a);
-RP_API rp_tensor rp_floor(rp_tensor a);
-RP_API rp_tensor rp_ceil(rp_tensor a);
-RP_API rp_tensor rp_round(rp_tensor a); /* half to even */
+/* Elementwise, numpy broadcasting: rp_neg(a), rp_add(a, b), rp_where(cond, a, b) and one call for each other such op of docs/ir.md, in
+ * elementwise.h, which is part of this header. rp_round is half to even; comparisons (rp_lt, le, gt, ge, eq, ne) give bool; rp_not,
+ * and, or, xor are of bool, and bit by bit of i32 and i64; rp_fma is a * b + c, rounded once.
+ * Of i32 and i64: rp_floor_divide and rp_remainder as // and % in Python, torch and numpy: the quotient is rounded down, the
+ * remainder has the sign of b. Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine
+ * does on a GPU); the smallest number by -1 wraps around. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
+ * is left but that. */
+RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low
  * bits of an integer, and what a float gives there depends on the machine. */
 RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
-RP_API rp_tensor rp_add(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_sub(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_mul(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_div(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_max(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_min(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_pow(rp_tensor a, rp_tensor b);
-/* Comparisons give bool. */
-RP_API rp_tensor rp_lt(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_le(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_gt(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_ge(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_eq(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_ne(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_isnan(rp_tensor a);
-/* Of bool, and bit by bit of i32 and i64. */
-RP_API rp_tensor rp_not(rp_tensor a);
-RP_API rp_tensor rp_and(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_or(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_xor(rp_tensor a, rp_tensor b);
-/* Of i32 and i64. As // and % in Python, torch and numpy: the quotient is rounded down, the remainder has the sign of b.
- * Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine does on a GPU);
- * the smallest number by -1 wraps around. A shift to the right keeps the sign; by less than 0 or by all bits and more, nothing
- * is left but that. */
-RP_API rp_tensor rp_floor_divide(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_remainder(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_shift_left(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_shift_right(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c); /* a * b + c, rounded once */
 /* a op scalar, in the dtype of a. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
 RP_API rp_tensor rp_mul_scalar(rp_tensor a, double s);
@@ -177,7 +139,6 @@ RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, doub
 /* Random numbers as a function of key and offset, both i64 of rank 0: the same on every device and for any number of threads.
  * Element i, row-major, is made of the bits of Philox 4x32-10 with that key and counter offset + i; numbers of a next call begin
  * at offset + the count of this. rp_philox: those bits themselves, of a counter and a key, i64 or i32. */
-RP_API rp_tensor rp_philox(rp_tensor counter, rp_tensor key);
 RP_API rp_tensor rp_rand(rp_tensor key, rp_tensor offset,
                          rp_shape shape); /* f32 in [0, 1), 24 bits */
 RP_API rp_tensor rp_randn(rp_tensor key, rp_tensor offset,
@@ -332,49 +293,10 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_const(...) RP_AT("rp_const", (rp_const)(__VA_ARGS__))
 #define rp_iota(...) RP_AT("rp_iota", (rp_iota)(__VA_ARGS__))
 #define rp_empty(...) RP_AT("rp_empty", (rp_empty)(__VA_ARGS__))
-#define rp_neg(...) RP_AT("rp_neg", (rp_neg)(__VA_ARGS__))
-#define rp_abs(...) RP_AT("rp_abs", (rp_abs)(__VA_ARGS__))
-#define rp_sqrt(...) RP_AT("rp_sqrt", (rp_sqrt)(__VA_ARGS__))
-#define rp_rsqrt(...) RP_AT("rp_rsqrt", (rp_rsqrt)(__VA_ARGS__))
-#define rp_recip(...) RP_AT("rp_recip", (rp_recip)(__VA_ARGS__))
-#define rp_exp(...) RP_AT("rp_exp", (rp_exp)(__VA_ARGS__))
-#define rp_log(...) RP_AT("rp_log", (rp_log)(__VA_ARGS__))
-#define rp_sin(...) RP_AT("rp_sin", (rp_sin)(__VA_ARGS__))
-#define rp_cos(...) RP_AT("rp_cos", (rp_cos)(__VA_ARGS__))
-#define rp_tanh(...) RP_AT("rp_tanh", (rp_tanh)(__VA_ARGS__))
-#define rp_erf(...) RP_AT("rp_erf", (rp_erf)(__VA_ARGS__))
-#define rp_sigmoid(...) RP_AT("rp_sigmoid", (rp_sigmoid)(__VA_ARGS__))
-#define rp_floor(...) RP_AT("rp_floor", (rp_floor)(__VA_ARGS__))
-#define rp_ceil(...) RP_AT("rp_ceil", (rp_ceil)(__VA_ARGS__))
-#define rp_round(...) RP_AT("rp_round", (rp_round)(__VA_ARGS__))
 #define rp_cast(...) RP_AT("rp_cast", (rp_cast)(__VA_ARGS__))
-#define rp_add(...) RP_AT("rp_add", (rp_add)(__VA_ARGS__))
-#define rp_sub(...) RP_AT("rp_sub", (rp_sub)(__VA_ARGS__))
-#define rp_mul(...) RP_AT("rp_mul", (rp_mul)(__VA_ARGS__))
-#define rp_div(...) RP_AT("rp_div", (rp_div)(__VA_ARGS__))
-#define rp_max(...) RP_AT("rp_max", (rp_max)(__VA_ARGS__))
-#define rp_min(...) RP_AT("rp_min", (rp_min)(__VA_ARGS__))
-#define rp_pow(...) RP_AT("rp_pow", (rp_pow)(__VA_ARGS__))
-#define rp_lt(...) RP_AT("rp_lt", (rp_lt)(__VA_ARGS__))
-#define rp_le(...) RP_AT("rp_le", (rp_le)(__VA_ARGS__))
-#define rp_gt(...) RP_AT("rp_gt", (rp_gt)(__VA_ARGS__))
-#define rp_ge(...) RP_AT("rp_ge", (rp_ge)(__VA_ARGS__))
-#define rp_eq(...) RP_AT("rp_eq", (rp_eq)(__VA_ARGS__))
-#define rp_ne(...) RP_AT("rp_ne", (rp_ne)(__VA_ARGS__))
-#define rp_not(...) RP_AT("rp_not", (rp_not)(__VA_ARGS__))
-#define rp_and(...) RP_AT("rp_and", (rp_and)(__VA_ARGS__))
-#define rp_or(...) RP_AT("rp_or", (rp_or)(__VA_ARGS__))
-#define rp_xor(...) RP_AT("rp_xor", (rp_xor)(__VA_ARGS__))
-#define rp_floor_divide(...) RP_AT("rp_floor_divide", (rp_floor_divide)(__VA_ARGS__))
-#define rp_remainder(...) RP_AT("rp_remainder", (rp_remainder)(__VA_ARGS__))
-#define rp_shift_left(...) RP_AT("rp_shift_left", (rp_shift_left)(__VA_ARGS__))
-#define rp_shift_right(...) RP_AT("rp_shift_right", (rp_shift_right)(__VA_ARGS__))
-#define rp_philox(...) RP_AT("rp_philox", (rp_philox)(__VA_ARGS__))
 #define rp_rand(...) RP_AT("rp_rand", (rp_rand)(__VA_ARGS__))
 #define rp_randn(...) RP_AT("rp_randn", (rp_randn)(__VA_ARGS__))
 #define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))
-#define rp_where(...) RP_AT("rp_where", (rp_where)(__VA_ARGS__))
-#define rp_fma(...) RP_AT("rp_fma", (rp_fma)(__VA_ARGS__))
 #define rp_add_scalar(...) RP_AT("rp_add_scalar", (rp_add_scalar)(__VA_ARGS__))
 #define rp_mul_scalar(...) RP_AT("rp_mul_scalar", (rp_mul_scalar)(__VA_ARGS__))
 #define rp_clamp(...) RP_AT("rp_clamp", (rp_clamp)(__VA_ARGS__))
@@ -432,4 +354,6 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #ifdef __cplusplus
 }
 #endif
+
+#include "reprise/elementwise.h"
 #endif

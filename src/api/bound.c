@@ -40,24 +40,6 @@ double api_ulp(rp_dtype t, double v) {
 
 /* --- what one op may be off by --------------------------------------------------------- */
 
-/* The table of docs/ir.md, and what the interpreter's own rounding adds: ulps of float32, and of float64. */
-static double function_ulps(ir_op op, rp_dtype t) {
-    bool wide = t == RP_DTYPE_F64;
-    switch (op) {
-    case IR_exp:
-    case IR_log:
-    case IR_pow: return 1.5;
-    case IR_sin:
-    case IR_cos:
-    case IR_rsqrt: return 2;
-    case IR_tanh: return 2.4;
-    case IR_sigmoid: return 2.5;
-    case IR_erf: return wide ? 4.1 : 1.7;
-    case IR_fma: return 1; /* the interpreter rounds twice */
-    default: return 0;
-    }
-}
-
 /* Largest |x| of a value, and the sum along its longest rows: where a bound need not be tight. */
 static double largest(const ir_value *v) {
     double most = 0;
@@ -170,7 +152,7 @@ static void disturb_attention(const rounding *r) {
 }
 
 static void disturb_node(const rounding *r) {
-    double ulps = function_ulps(r->n->op, r->n->dtype);
+    double ulps = ir_op_ulps(r->n->op, r->n->dtype == RP_DTYPE_F64);
     switch (r->n->op) {
     case IR_sum:
     case IR_prod: disturb_reduction(r); break;

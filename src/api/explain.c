@@ -76,7 +76,13 @@ static rp_status lower_piece_of(api_explainer *x, uint32_t i) {
     }
     RP_TRY(x->backend->lower(e->after, &lo, &x->lowered[i].piece, x->err));
     api_explain_span(x, "lower and generate", began);
-    return api_own_functions(&x->lowered[i], x->isa, x->err);
+    RP_TRY(api_own_functions(&x->lowered[i], x->isa, x->err));
+    const api_inner how = {.backend = x->backend,
+                           .lower = &lo,
+                           .isa = x->isa,
+                           .splitting_ops = (const char *const *)x->config->splitting_ops.v,
+                           .n_splitting_ops = (uint32_t)x->config->splitting_ops.n};
+    return api_inner_plans(&x->lowered[i], &how, x->err);
 }
 
 static rp_status explain_piece(api_explainer *x, uint32_t i) {
@@ -131,7 +137,7 @@ static rp_status prepare(api_explainer *x, const char *sizes) {
 
 static void done(api_explainer *x) {
     for (uint32_t i = 0; i < x->split.n_pieces; i++) {
-        if (x->lowered) lower_done(&x->lowered[i].piece);
+        if (x->lowered) api_lowered_done(&x->lowered[i]);
         if (!x->pieces) continue;
         if (x->pieces[i].fusion.arena) pass_fusion_done(&x->pieces[i].fusion);
         ir_graph_free(x->pieces[i].after);

@@ -80,11 +80,13 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
         if (s.pieces[i].distinct != i) continue;
         RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
         RP_TRY_OUT(api_own_functions(&lowered[i], isa, err));
+        const api_inner how = {.backend = &compile_inductor, .lower = &o, .isa = isa};
+        RP_TRY_OUT(api_inner_plans(&lowered[i], &how, err));
     }
     RP_TRY_OUT(compile_assemble(g, ir_graph_dims(g), &s, lowered, &p, err));
     plan_print(p, b);
 out:
-    for (uint32_t i = 0; lowered && i < s.n_pieces; i++) lower_done(&lowered[i].piece);
+    for (uint32_t i = 0; lowered && i < s.n_pieces; i++) api_lowered_done(&lowered[i]);
     base_free(lowered);
     plan_free(p);
     split_done(&s);

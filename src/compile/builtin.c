@@ -7,7 +7,7 @@
 #include "gen/builtin.h"
 
 #define ENTRY(name) {"@" #name, portable_##name},
-#define OP(name, kind, arity, attrs, expr, ints) \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
     IR_OF_ELEMENTWISE(kind, ENTRY(name)) IR_OF_REDUCTIONS(kind, ENTRY(name))
 
 static const struct {

@@ -38,18 +38,20 @@ typedef void row_fn(char *y, const char *src, const place *at, int64_t n, int64_
             fn##_row((void *)(y + at[i].to), (const void *)(src + at[i].from), width);            \
     }
 
-#define OP(name, kind, arity, attrs, expr, ints) \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
     IR_OF_SCATTERS(kind, ROW(float, name##_f32, expr) ROW(double, name##_f64, expr))
 #include "ir/ops.def"
 #undef OP
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_SCATTERS(kind, ROW(S, name##_i32, ints))
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_SCATTERS(kind, ROW(S, name##_i32, ints))
 #define S int32_t
 #define U uint32_t
 #include "ir/ops.def"
 #undef S
 #undef U
 #undef OP
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_SCATTERS(kind, ROW(S, name##_i64, ints))
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_SCATTERS(kind, ROW(S, name##_i64, ints))
 #define S int64_t
 #define U uint64_t
 #include "ir/ops.def"
@@ -62,7 +64,7 @@ ROW(uint16_t, put_16, b)
 enum { F32, F64, I32, I64, TYPES };
 
 static row_fn *row_of(uint32_t op, rp_dtype t) {
-#define OP(name, kind, arity, attrs, expr, ints) \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
     IR_OF_SCATTERS(kind, [IR_##name] = {name##_f32, name##_f64, name##_i32, name##_i64}, )
     static row_fn *const rows[][TYPES] = {
 #include "ir/ops.def"

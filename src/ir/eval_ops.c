@@ -9,14 +9,14 @@
         (void)a, (void)b, (void)c;                          \
         return expr;                                        \
     }
-#define OP(name, kind, arity, attrs, expr, ints) \
-    IR_OF_FLOATS(kind, FN(name, expr))           \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_FLOATS(kind, FN(name, expr))                  \
     IR_OF_REDUCTIONS(kind, FN(name, expr)) IR_OF_SCATTERS(kind, FN(name, expr))
 #include "ir/ops.def"
 #undef OP
 
 #define ROW(name) [IR_##name] = fn_##name,
-#define OP(name, kind, arity, attrs, expr, ints) \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
     IR_OF_FLOATS(kind, ROW(name)) IR_OF_REDUCTIONS(kind, ROW(name)) IR_OF_SCATTERS(kind, ROW(name))
 static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #include "ir/ops.def"
@@ -29,8 +29,8 @@ static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #define CASE(name, ints) \
     case IR_##name:      \
         return ints;
-#define OP(name, kind, arity, attrs, expr, ints) \
-    IR_OF_INTS(kind, CASE(name, ints))           \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_INTS(kind, CASE(name, ints))                  \
     IR_OF_REDUCTIONS(kind, CASE(name, ints)) IR_OF_SCATTERS(kind, CASE(name, ints))
 
 /* How many numbers an op reads; what joins many takes two at a time. */

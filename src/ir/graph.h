@@ -43,7 +43,7 @@ typedef enum ir_kind {
 } ir_kind;
 
 typedef enum ir_op {
-#define OP(name, kind, arity, attrs, expr, ints) IR_##name,
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_##name,
 #include "ir/ops.def"
 #undef OP
     IR_OP_COUNT_
@@ -149,6 +149,7 @@ typedef struct ir_op_info {
     ir_kind kind;
     int arity;          /* -1 = any number */
     uint32_t attr_mask; /* bit per permitted key */
+    uint32_t facts;     /* ir_op_commutes, ir_op_is_heavy, ir_op_ulps */
     const char *expr;   /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
     const char *ints;   /* over integers of type S, unsigned U */
 } ir_op_info;
@@ -161,6 +162,8 @@ bool ir_op_on_floats(ir_op op);
 bool ir_op_commutes(ir_op op);
 /* Takes as long as several sums and products: what is approximated by polynomials, and random bits. */
 bool ir_op_is_heavy(ir_op op);
+/* By how many units in the last place of its type an elementwise op may differ from one that is computed in double and rounded. */
+double ir_op_ulps(ir_op op, bool f64);
 /* Ops that run code over their arguments: custom, call, cond, while, scan. Their results are values of their own, and `written`
  * names the versions that they leave of what they write; those that write nothing are pure. */
 bool ir_op_is_call(ir_op op);

@@ -1,6 +1,6 @@
 /* Tables of some kinds of ops: what stands in the parentheses for rows of those kinds of ops.def, nothing for the others.
  *
- *     #define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, case IR_##name: return expr;)
+ *     #define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_FLOATS(kind, case IR_##name: return expr;)
  *     #include "ir/ops.def" */
 #ifndef IR_KINDS_H
 #define IR_KINDS_H

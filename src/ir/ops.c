@@ -3,17 +3,22 @@
 
 #include "ir/graph.h"
 
+/* Facts. Units in the last place are kept in tenths. */
+enum { COMMUTES = 1, HEAVY = 2, F32_SHIFT = 8, F64_SHIFT = 16 };
+
 #define A(key) (1u << IR_ATTR_##key)
+#define ULPS(f32, f64) (int)((f32)*10) << F32_SHIFT | (int)((f64)*10) << F64_SHIFT
 static const ir_op_info table[] = {
-#define OP(name, kind, arity, attrs, expr, ints) \
-    [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, #expr, #ints},
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, facts, #expr, #ints},
 #include "ir/ops.def"
 #undef OP
 };
+#undef ULPS
 #undef A
 
 const ir_op_info *ir_op_table(ir_op op) {
-    static const ir_op_info none = {"?", IR_KIND_LEAF, 0, 0, "", ""};
+    static const ir_op_info none = {"?", IR_KIND_LEAF, 0, 0, 0, "", ""};
     return (unsigned)op < IR_OP_COUNT_ ? &table[op] : &none;
 }
 
@@ -33,22 +38,16 @@ bool ir_op_on_floats(ir_op op) {
     return x->kind == IR_KIND_ELEMENTWISE && *x->expr;
 }
 
-static bool is_transcendental(ir_op op) {
-    switch (op) {
-    case IR_exp:
-    case IR_log:
-    case IR_sin:
-    case IR_cos:
-    case IR_tanh:
-    case IR_erf:
-    case IR_sigmoid:
-    case IR_pow: return true;
-    default: return false;
-    }
+bool ir_op_commutes(ir_op op) {
+    return ir_op_table(op)->facts & COMMUTES;
 }
 
 bool ir_op_is_heavy(ir_op op) {
-    return is_transcendental(op) || op == IR_philox;
+    return ir_op_table(op)->facts & HEAVY;
+}
+
+double ir_op_ulps(ir_op op, bool f64) {
+    return (ir_op_table(op)->facts >> (f64 ? F64_SHIFT : F32_SHIFT) & 255) / 10.0;
 }
 
 bool ir_op_has_graphs(ir_op op) {
@@ -57,9 +56,4 @@ bool ir_op_has_graphs(ir_op op) {
 
 bool ir_op_is_call(ir_op op) {
     return op == IR_custom || ir_op_has_graphs(op);
-}
-
-bool ir_op_commutes(ir_op op) {
-    return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_xor ||
-           op == IR_eq || op == IR_ne;
 }

@@ -20,11 +20,6 @@ static rp_status elementwise_types(ir_rule *r) {
     case IR_xor:
         for (uint32_t i = 0; i < n; i++) RP_TRY(ir_want_bits(r, i));
         return n > 1 ? ir_same_type(r, 0, 1) : RP_OK;
-    case IR_floor_divide:
-    case IR_remainder:
-    case IR_shift_left:
-    case IR_philox:
-    case IR_shift_right: RP_TRY(ir_want_int(r, 0)); return ir_same_type(r, 0, 1);
     case IR_where:
         r->dtype = r->b->dtype;
         RP_TRY(ir_want_bool(r, 0));
@@ -42,18 +37,17 @@ static rp_status elementwise_types(ir_rule *r) {
         r->dtype = RP_DTYPE_BOOL;
         RP_TRY(ir_want_number(r, 0));
         return ir_same_type(r, 0, 1);
-    case IR_neg:
-    case IR_abs:
-    case IR_add:
-    case IR_sub:
-    case IR_mul:
-    case IR_max:
-    case IR_min: RP_TRY(ir_want_number(r, 0)); return n > 1 ? ir_same_type(r, 0, 1) : RP_OK;
-    default:
-        RP_TRY(ir_want_real(r, 0));
-        for (uint32_t i = 1; i < n; i++) RP_TRY(ir_same_type(r, 0, i));
-        return RP_OK;
+    case IR_floor:
+    case IR_ceil:
+    case IR_round: return ir_want_real(r, 0); /* kernels take integers, which stay */
+    default: break;
     }
+    if (!ir_op_on_integers(r->n->op))
+        RP_TRY(ir_want_real(r, 0));
+    else
+        RP_TRY(ir_op_on_floats(r->n->op) ? ir_want_number(r, 0) : ir_want_int(r, 0));
+    for (uint32_t i = 1; i < n; i++) RP_TRY(ir_same_type(r, 0, i));
+    return RP_OK;
 }
 
 static rp_status infer_elementwise(ir_rule *r) {

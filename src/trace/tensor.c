@@ -254,61 +254,23 @@ rp_dtype rp_tensor_dtype(rp_tensor x) {
     return is_node("dtype", x) ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
 }
 
-#define UNARY(fn, op)           \
-    rp_tensor fn(rp_tensor a) { \
-        return unary(a, op);    \
+#define UNARY(name)                    \
+    rp_tensor rp_##name(rp_tensor a) { \
+        return unary(a, IR_##name);    \
     }
-#define BINARY(fn, op)                       \
-    rp_tensor fn(rp_tensor a, rp_tensor b) { \
-        return binary(a, b, op);             \
+#define BINARY(name)                                \
+    rp_tensor rp_##name(rp_tensor a, rp_tensor b) { \
+        return binary(a, b, IR_##name);             \
     }
-UNARY(rp_neg, IR_neg)
-UNARY(rp_abs, IR_abs)
-UNARY(rp_sqrt, IR_sqrt)
-UNARY(rp_rsqrt, IR_rsqrt)
-UNARY(rp_recip, IR_recip)
-UNARY(rp_exp, IR_exp)
-UNARY(rp_log, IR_log)
-UNARY(rp_sin, IR_sin)
-UNARY(rp_cos, IR_cos)
-UNARY(rp_tanh, IR_tanh)
-UNARY(rp_erf, IR_erf)
-UNARY(rp_sigmoid, IR_sigmoid)
-UNARY(rp_floor, IR_floor)
-UNARY(rp_ceil, IR_ceil)
-UNARY(rp_round, IR_round)
-UNARY(rp_not, IR_not)
-UNARY(rp_dequant, IR_dequant)
-BINARY(rp_add, IR_add)
-BINARY(rp_sub, IR_sub)
-BINARY(rp_mul, IR_mul)
-BINARY(rp_div, IR_div)
-BINARY(rp_max, IR_max)
-BINARY(rp_min, IR_min)
-BINARY(rp_pow, IR_pow)
-BINARY(rp_lt, IR_lt)
-BINARY(rp_le, IR_le)
-BINARY(rp_gt, IR_gt)
-BINARY(rp_ge, IR_ge)
-BINARY(rp_eq, IR_eq)
-BINARY(rp_ne, IR_ne)
-BINARY(rp_and, IR_and)
-BINARY(rp_or, IR_or)
-BINARY(rp_xor, IR_xor)
-BINARY(rp_floor_divide, IR_floor_divide)
-BINARY(rp_remainder, IR_remainder)
-BINARY(rp_shift_left, IR_shift_left)
-BINARY(rp_shift_right, IR_shift_right)
-BINARY(rp_philox, IR_philox)
-BINARY(rp_gather, IR_gather)
-
-rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b) {
-    return trace_op(cond.graph, IR_where, (rp_tensor[]){cond, a, b}, 3, NULL, 0);
-}
-
-rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c) {
-    return trace_op(a.graph, IR_fma, (rp_tensor[]){a, b, c}, 3, NULL, 0);
-}
+#define TERNARY(name)                                                            \
+    rp_tensor rp_##name(rp_tensor a, rp_tensor b, rp_tensor c) {                 \
+        return trace_op(a.graph, IR_##name, (rp_tensor[]){a, b, c}, 3, NULL, 0); \
+    }
+RP_ELEMENTWISE_1(UNARY)
+RP_ELEMENTWISE_2(BINARY)
+RP_ELEMENTWISE_3(TERNARY)
+UNARY(dequant)
+BINARY(gather)
 
 static rp_tensor with_dtype(rp_tensor a, ir_op op, rp_dtype dtype) {
     ir_attr attr = {.key = IR_ATTR_DTYPE, .u.i = dtype};

@@ -108,6 +108,12 @@ fresh src/ir/x.c '/* free(p) in a comment, */ char *s = "abort()"; d->free(d);'
 (cd "$copy" && scripts/banned.sh) && echo "PASS banned allows" || echo "FAIL banned allows: text and members are no calls"
 fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "0, 1", "a new one")'
 expect env_doc env-doc.sh "REPRISE_NEW" check
+# One line is an op, its declaration and its place.
+fresh src/ir/ops.def "$(cat src/ir/ops.def; echo 'OP(softsign, REAL, 1, 0, ULPS(2, 2), a / (1.0f + rp_absf(a)), )')"
+cp include/reprise/elementwise.h "$copy/include/reprise"
+expect ops_header ops-header.sh "rp_softsign(rp_tensor a);" check
+(cd "$copy" && scripts/ops-header.sh && scripts/ops-header.sh check) && grep -q ' X(softsign)' "$copy/include/reprise/elementwise.h" &&
+    echo "PASS ops_header writes" || echo "FAIL ops_header writes: the header lacks an op"
 
 # The source hash moves with any byte or name of the sources, and with nothing else.
 fresh src/ir/x.c 'int a;'

@@ -78,12 +78,6 @@ void op_grid_special(const ir_graph *g, random_leaves *l) {
 
 /* --- elementwise ---------------------------------------------------------------------- */
 
-/* Anything not here rounds once. */
-static const double f32_ulps[IR_OP_COUNT_] = {
-    [IR_rsqrt] = 2, [IR_exp] = 2, [IR_log] = 2,     [IR_sin] = 2, [IR_cos] = 2,
-    [IR_tanh] = 2,  [IR_erf] = 2, [IR_sigmoid] = 2, [IR_pow] = 2, [IR_fma] = 1,
-};
-
 static bool takes_ints(ir_op op) {
     return ir_op_on_integers(op) && op != IR_floor && op != IR_ceil && op != IR_round;
 }
@@ -94,10 +88,8 @@ static bool is_boolean(ir_op op) {
 }
 
 static double bound_of(ir_op op, const char *type) {
-    if (strcmp(type, "f64") == 0 && (op == IR_tanh || op == IR_erf))
-        return op == IR_erf ? 4.1 : 2.4;
-    if (strcmp(type, "f64") == 0 && (op == IR_sin || op == IR_cos || op == IR_pow)) return 2;
-    return strcmp(type, "f32") == 0 ? f32_ulps[op] : f32_ulps[op] > 0 ? 1 : 0;
+    const double ulps = ir_op_ulps(op, strcmp(type, "f64") == 0);
+    return strcmp(type, "f32") == 0 || strcmp(type, "f64") == 0 ? ulps : ulps > 0 ? 1 : 0;
 }
 
 /* How %x and %y come to be. */
@@ -163,7 +155,7 @@ static void elementwise(const taker *to, const char *type, const struct layout *
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
-        if (!how->all_ops && f32_ulps[op] > 0 && op != IR_exp) continue;
+        if (!how->all_ops && ir_op_ulps((ir_op)op, false) > 0 && op != IR_exp) continue;
         if (ints ? takes_ints((ir_op)op) : ir_op_on_floats((ir_op)op))
             elementwise_op(&q, (ir_op)op, type, false);
         if (ints && is_boolean((ir_op)op)) elementwise_op(&q, (ir_op)op, type, true);

@@ -191,6 +191,45 @@ static void spans_are_those_of_the_call(void **state) {
     rp_graph_free(g);
 }
 
+/* sum over the rows of x: a loop within a loop. */
+static void add_row(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                    void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_add(in[0], rp_exp(in[1]));
+}
+
+static void add_rows(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    const rp_scan_args s = {
+        .carried = in, .n_carried = 1, .sliced = &in[1], .n_sliced = 1, .axis = 0};
+    (void)n_in, (void)n_out, (void)user;
+    (void)rp_scan(g, add_row, NULL, &s, out, 1);
+}
+
+static rp_graph *loops(void) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("loops");
+    rp_tensor h = rp_input(g, "h", RP_DTYPE_F32, RP_SHAPE(8));
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "T", 0, 64), 8)), y;
+    y = rp_call_graph(g, add_rows, NULL, (rp_tensor[]){h, x}, 2, &y, 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    return g;
+}
+
+static void loops_are_told(void **state) {
+    static const char *const settings[] = {"level=0", "level=2", "level=3"};
+    (void)state;
+    rp_graph *g = loops();
+    for (int i = 0; i < 3; i++) {
+        json_t *o = explain(g, settings[i], "T=4");
+        const json_t *kernels = json_object_get(first_piece(o), "kernels");
+        assert_string_equal(json_string_value(json_object_get(json_array_get(kernels, 0), "name")),
+                            "call");
+        json_decref(o);
+    }
+    rp_graph_free(g);
+}
+
 static void what_is_wrong_is_refused(void **state) {
     rp_error err = {0};
     char *text = NULL;
@@ -203,9 +242,11 @@ static void what_is_wrong_is_refused(void **state) {
     rp_graph_free(g);
 }
 
-static void survives_lost_allocations(void **state) {
-    (void)state;
-    rp_graph *g = softmax();
+static void survive(rp_graph *g) {
+    char *first = NULL; /* makes what the process keeps */
+    rp_error none = {0};
+    CHECK_OK(rp_graph_explain(g, NULL, NULL, &first, &none), &none);
+    rp_free(first);
     const uint64_t live = base_live();
     FOR_EACH_ALLOC_FAILURE (n) {
         char *text = NULL;
@@ -218,6 +259,12 @@ static void survives_lost_allocations(void **state) {
     rp_graph_free(g);
 }
 
+static void survives_lost_allocations(void **state) {
+    (void)state;
+    survive(softmax());
+    survive(loops());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_have_their_nodes),
@@ -226,6 +273,7 @@ int main(void) {
         cmocka_unit_test(built_in_products_are_told),
         cmocka_unit_test(spans_are_those_of_the_call),
         cmocka_unit_test(every_target_is_told),
+        cmocka_unit_test(loops_are_told),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(survives_lost_allocations),
     };

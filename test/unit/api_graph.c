@@ -147,6 +147,38 @@ static void stages_are_text(void **state) {
     rp_graph_free(g);
 }
 
+/* Plans within a plan: of both branches, of a loop's condition, of graphs within graphs, and of the memory that they write. */
+static void stages_tell_of_loops_and_branches(void **state) {
+    static const char source[] =
+        "graph @many(%p: bool[], %x: f32[T,2], %m: f32[2] mutates) where T in [0,9] {\n"
+        "  %r = scan %m, %x {carried=1, sliced=1, body=graph @step(%h: f32[2], %x: f32[2]) {\n"
+        "    %c = call %x {body=graph @deep(%q: f32[2]) { %e = exp %q ret %e }}\n"
+        "    %s = add %h, %c ret %s }}\n"
+        "  %k = cond %p, %m, %r {\n"
+        "    then=graph @set(%m: f32[2] mutates, %v: f32[2]) { %w = update %m, %v ret %w },\n"
+        "    else=graph @leave(%m: f32[2], %v: f32[2]) { ret %v }}\n"
+        "  %m1 = written %m, %k\n"
+        "  %w = while %k {cond=graph @small(%k: f32[2]) {\n"
+        "    %s = sum %k {axis=0} %l = const 9 %q = lt %s, %l ret %q },\n"
+        "    body=graph @more(%k: f32[2]) { %n = exp %k ret %n }}\n"
+        "  ret %m1, %w\n}\n";
+    static const char *const stages[] = {"fusion", "kir", "c", "cuda", "schedule-cuda", "plan"};
+    static const char *const plans[] = {"step", "deep", "set", "leave", "small", "more"};
+    rp_graph *g = parse(source);
+    (void)state;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        rp_error err = {0};
+        char *text = NULL, name[32];
+        CHECK_OK(rp_graph_lower_text(g, stages[i], "portable", &text, &err), &err);
+        for (size_t k = 0; k < 6 && strcmp(stages[i], "plan") == 0; k++) {
+            (void)snprintf(name, sizeof name, "plan %s: ", plans[k]);
+            if (!strstr(text, name)) fail_msg("no %s in %s", name, text);
+        }
+        rp_free(text);
+    }
+    rp_graph_free(g);
+}
+
 static char *code_for(const rp_graph *g, const char *isa) {
     rp_error err = {0};
     char *text = NULL;
@@ -436,6 +468,7 @@ int main(void) {
         cmocka_unit_test(a_name_is_of_one_kind),
         cmocka_unit_test(passes_make_a_new_graph),
         cmocka_unit_test(stages_are_text),
+        cmocka_unit_test(stages_tell_of_loops_and_branches),
         cmocka_unit_test(instruction_sets_have_names),
         cmocka_unit_test(back_ends_agree),
         cmocka_unit_test(sizes_of_weights_are_numbers),

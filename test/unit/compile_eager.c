@@ -433,7 +433,7 @@ static void any_size(void **state) {
 }
 
 #define ENTRY(name) {"@" #name, portable_##name},
-#define OP(name, kind, arity, attrs, expr, ints) \
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
     IR_OF_ELEMENTWISE(kind, ENTRY(name)) IR_OF_REDUCTIONS(kind, ENTRY(name))
 
 static void names_are_found(void **state) {

@@ -30,11 +30,12 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
                              const float *restrict pc, float *restrict out, int64_t n) { \
         EACH(expr)                                                                       \
     }
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, FLOATS(name, expr))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_FLOATS(kind, FLOATS(name, expr))
 #include "ir/ops.def"
 #undef OP
 
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, [IR_##name] = float_##name, )
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_FLOATS(kind, [IR_##name] = float_##name, )
 static const float_fn on_floats[IR_OP_COUNT_] = {
 #include "ir/ops.def"
 };
@@ -52,7 +53,7 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
             out[i] = expr;                          \
         }                                           \
         break;
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, DOUBLES(name, expr))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_FLOATS(kind, DOUBLES(name, expr))
 /* NOLINTNEXTLINE(readability-function-size): a loop an op */
 static void on_f64(ir_op op, const double *restrict pa, const double *restrict pb,
                    const double *restrict pc, double *restrict out, int64_t n) {
@@ -73,7 +74,7 @@ static void on_f64(ir_op op, const double *restrict pa, const double *restrict p
             out[i] = ints;                     \
         }                                      \
         break;
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_INTS(kind, INTS(name, ints))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_INTS(kind, INTS(name, ints))
 
 #define S rp_i32
 #define U rp_u32
@@ -234,5 +235,5 @@ static void elementwise(void *const *arg, const long long *dim, long long begin,
         (void)scratch;                                                                           \
         elementwise(arg, dim, begin, end, arity);                                                \
     }
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_ELEMENTWISE(kind, KERNEL(name, arity))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_ELEMENTWISE(kind, KERNEL(name, arity))
 #include "ir/ops.def"

@@ -6,7 +6,7 @@
 #include "ir/kinds.h"
 
 /* Elementwise ops and reductions, one each. */
-#define OP(name, kind, arity, attrs, expr, ints)         \
+#define OP(name, kind, arity, attrs, facts, expr, ints)  \
     IR_OF_ELEMENTWISE(kind, box_kernel portable_##name;) \
     IR_OF_REDUCTIONS(kind, box_kernel portable_##name;)
 #include "ir/ops.def"

@@ -205,5 +205,5 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
         (void)scratch;                                                                           \
         reduce_all(IR_##name, arg, dim, begin, end);                                             \
     }
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_REDUCTIONS(kind, KERNEL(name))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_REDUCTIONS(kind, KERNEL(name))
 #include "ir/ops.def"

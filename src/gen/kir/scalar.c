@@ -17,7 +17,7 @@ _Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
 
 float kir_alu_f32(ir_op op, float a, float b, float c) {
     switch (op) {
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
 #include "ir/ops.def"
 #undef OP
     default: return a;
@@ -28,7 +28,7 @@ float kir_alu_f32(ir_op op, float a, float b, float c) {
 
 double kir_alu_f64(ir_op op, double a, double b, double c) {
     switch (op) {
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
 #include "ir/ops.def"
 #undef OP
     default: return a;
@@ -51,7 +51,7 @@ int32_t kir_saturate(int64_t v, kir_range to) {
     return (int32_t)(v < to.lo ? to.lo : v > to.hi ? to.hi : v);
 }
 
-#define OP(name, kind, arity, attrs, expr, ints) IR_OF_INTS(kind, CASE(name, ints))
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_INTS(kind, CASE(name, ints))
 
 #define S rp_i32
 #define U rp_u32
