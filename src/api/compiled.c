@@ -178,7 +178,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_by_any(c, g, &o, &stats, cfg, err));
     eager = eager || o.backend == &compile_eager;
     compile_log_step(g, &o, true);
-    RP_TRY_OUT(compile_dump_plan(c->p, dump, err));
+    RP_TRY_OUT(compile_dump_plan(c->p, g, dump, err));
     const uint32_t n_passes = pass_info_of(&c->passes, c->pass_info);
     c->info = (rp_compiled_info){.size = sizeof c->info,
                                  .pieces = stats.pieces,

@@ -191,6 +191,8 @@ static rp_status put_nodes(onnx_writer *w) {
 }
 
 static rp_status put_outputs(onnx_writer *w) {
+    if (rp_graph_count(w->g, RP_GRAPH_OUTPUTS) == 0)
+        return rp_fail(w->err, RP_UNSUPPORTED, "it gives nothing");
     for (uint32_t i = 0; i < rp_graph_count(w->g, RP_GRAPH_OUTPUTS); i++) {
         uint32_t node = rp_graph_at(w->g, RP_GRAPH_OUTPUTS, i);
         onnx_name out, from = onnx_value(node);

@@ -66,6 +66,7 @@ static rp_status put_const(onnx_writer *w) {
     rp_attr a;
     uint64_t bits;
     RP_TRY(attr_of(w, "value", &a));
+    if (w->narrow && isnan(a.f)) return onnx_refuse(w, "a factor that is NaN is left out there");
     rp_dtype t = bits_of(w->node.dtype, a.f, &bits) ? w->node.dtype : RP_DTYPE_F32;
     onnx_name x = onnx_constant(w, t, NULL, 0, &bits, bits_of(t, a.f, &bits));
     onnx_op(w, "Cast", &x, 1, result(w),

@@ -6,10 +6,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "compile/benchmark.h"
 #include "compile/tune.h"
@@ -17,11 +19,13 @@
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 
+enum { MOST_NAME = 64, MOST_FORMS = 512, MOST_OF_A_NAME = 64 };
+
 typedef struct dump {
     const ir_graph *g;
     const compile_options *opt;
-    const char *dir; /* NULL: channels only */
-    char name[64];   /* of the graph, fit for a file name */
+    const char *dir;      /* NULL: channels only */
+    char name[MOST_NAME]; /* of the graph, fit for a file name */
 } dump;
 
 /* --- files ------------------------------------------------------------------------ */
@@ -44,11 +48,60 @@ rp_status compile_dump_dir(const rp_compilation_config *cfg, char **out, rp_erro
     return st;
 }
 
-static void file_name(const char *graph, char out[64]) {
+/* What this process has dumped: which graph, and under which name of which folder. A function has graphs of one name, one for each
+ * entry and each piece between graph breaks. Those beyond the most of a name overwrite the last. */
+static struct {
+    base_hash128 place, graph;
+    uint32_t number;
+} form[MOST_FORMS];
+static uint32_t n_forms;
+static pthread_mutex_t forms_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool same_hash(base_hash128 a, base_hash128 b) {
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+/* Which graph of that place it is, from 1 on. */
+static uint32_t number_of(base_hash128 place, base_hash128 graph) {
+    uint32_t last = 0, is = 0;
+    (void)pthread_mutex_lock(&forms_lock);
+    for (uint32_t i = 0; i < n_forms && !is; i++) {
+        if (!same_hash(form[i].place, place)) continue;
+        last = form[i].number;
+        if (same_hash(form[i].graph, graph)) is = last;
+    }
+    if (!is && n_forms < MOST_FORMS && last < MOST_OF_A_NAME) {
+        last = is = form[n_forms].number = last + 1;
+        form[n_forms].place = place;
+        form[n_forms++].graph = graph;
+    }
+    (void)pthread_mutex_unlock(&forms_lock);
+    return is ? is : last + !last;
+}
+
+/* "forward", "forward-2" where the folder has another graph of that name. */
+static rp_status file_name(const ir_graph *g, const char *dir, char out[MOST_NAME], rp_error *err) {
+    enum { ROOM = MOST_NAME - 12 };
+    const char *name = ir_graph_name(g);
+    base_buf text, place;
     size_t n = 0;
-    for (; graph[n] && n < 63; n++)
-        out[n] = (char)(isalnum((unsigned char)graph[n]) || graph[n] == '_' ? graph[n] : '-');
+    for (; name[n] && n < ROOM; n++)
+        out[n] = (char)(isalnum((unsigned char)name[n]) || name[n] == '_' ? name[n] : '-');
     out[n] = 0;
+    if (!dir) return RP_OK;
+    base_buf_init(&text, 0);
+    base_buf_init(&place, 0);
+    base_buf_printf(&place, "%s/%s", dir, out);
+    ir_print(g, &text);
+    rp_status st = base_buf_status(&text, err);
+    if (st == RP_OK) st = base_buf_status(&place, err);
+    uint32_t number =
+        st == RP_OK ? number_of(base_hash(place.data, place.len), base_hash(text.data, text.len))
+                    : 1;
+    if (number > 1) (void)snprintf(out + n, MOST_NAME - n, "-%u", number);
+    base_buf_done(&text);
+    base_buf_done(&place);
+    return st;
 }
 
 /* dir/stage.graph[.submod_NNN].ext */
@@ -341,7 +394,7 @@ rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, con
     ir_graph *made = NULL;
     rp_status st = RP_OK;
     if (!dir && !channels_want()) return RP_OK;
-    file_name(ir_graph_name(g), d.name);
+    RP_TRY_OUT(file_name(g, dir, d.name, err));
     if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
     if (dir) RP_TRY_OUT(put_sites(&d, err));
     if (dir) RP_TRY_OUT(put_runnable(&d, err));
@@ -357,13 +410,13 @@ out:
     return st;
 }
 
-rp_status compile_dump_plan(const plan *p, const char *dir, rp_error *err) {
-    char name[64];
+rp_status compile_dump_plan(const plan *p, const ir_graph *g, const char *dir, rp_error *err) {
+    char name[MOST_NAME];
     base_buf text;
     rp_status st = RP_OK;
     base_buf_init(&text, 0);
     if (dir) {
-        file_name(p->name, name);
+        RP_TRY_OUT(file_name(g, dir, name, err));
         plan_print(p, &text);
         RP_TRY_OUT(put(dir, "6_plan", name, NULL, "txt", &text, err));
         base_buf_clear(&text);

@@ -1,6 +1,6 @@
 /* The stages of compiling a graph as text: files under rank_0/ and the log channels graph, schedule and kernel_code.
  *
- * Files are named STAGE_what.GRAPH.PIECE..., so that they sort in the order of the stages. `reprise opt` reads every
+ * Files are named STAGE_what.GRAPH.PIECE..., so that they sort in the order of the stages; GRAPH-2 is another graph of that name that the process has dumped there. `reprise opt` reads every
  * .ir back, kir_parse every kernel of a .kir. Nothing here changes what is compiled. */
 #ifndef COMPILE_DUMP_H
 #define COMPILE_DUMP_H
@@ -15,8 +15,9 @@ rp_status compile_dump_dir(const rp_compilation_config *cfg, char **out, rp_erro
  * dir (may be NULL), text on the channels. Returns at once when nobody wants either. */
 rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, const char *dir,
                               rp_error *err) RP_MUST_USE;
-/* The plan as a file in dir (may be NULL), and on the channel schedule. */
-rp_status compile_dump_plan(const plan *p, const char *dir, rp_error *err) RP_MUST_USE;
+/* The plan of g as a file in dir (NULL: none, nor is g looked at), and on the channel schedule. */
+rp_status compile_dump_plan(const plan *p, const ir_graph *g, const char *dir,
+                            rp_error *err) RP_MUST_USE;
 
 /* Around compile_graph, on the channel dynamo, with torch's words. */
 void compile_log_step(const ir_graph *g, const compile_options *opt, bool done);

@@ -122,8 +122,7 @@ static const char *absent_backend(const char *name) {
 static rp_status check_backend(const rp_compilation_config *cfg, const rp_model_facts *facts,
                                rp_error *err) {
     char shown[CONFIG_SHOWN];
-    const char *absent = absent_backend(cfg->backend), *name = config_shown(cfg->backend, shown);
-    if (absent) return rp_fail(err, RP_UNSUPPORTED, "backend=%s: %s", name, absent);
+    const char *name = config_shown(cfg->backend, shown);
     if (facts->n_backends == 0 || cfg->level == RP_LEVEL_PIECEWISE)
         return rp_fail(err, RP_CONFIG, "backend=%s: level %d takes only inductor and eager", name,
                        (int)cfg->level);
@@ -146,6 +145,10 @@ static rp_status resolve_backend(rp_compilation_config *cfg, const rp_model_fact
     bool eager = strcasecmp(cfg->backend, "eager") == 0;
     bool given = cfg->backend[0] != '\0';
     char shown[CONFIG_SHOWN];
+    const char *absent = absent_backend(cfg->backend);
+    if (absent)
+        return rp_fail(err, RP_UNSUPPORTED, "backend=%s: %s", config_shown(cfg->backend, shown),
+                       absent);
     if (cfg->level > RP_LEVEL_NO_COMPILATION && given && !inductor && !eager)
         return check_backend(cfg, facts, err);
     if (cfg->level == RP_LEVEL_DYNAMO_AS_IS && inductor)

@@ -221,7 +221,7 @@ static rp_status compile_pair(const rp_graph *const traced[2], compile_options *
     RP_TRY(compile_graphs(task, (uint32_t)n, c, err));
     for (int i = 0; i < n; i++) {
         compile_log_step(task[i].g, c, true);
-        RP_TRY(compile_dump_plan(task[i].out, dump, err));
+        RP_TRY(compile_dump_plan(task[i].out, task[i].g, dump, err));
     }
     return RP_OK;
 }
@@ -434,8 +434,8 @@ static rp_status log_loaded(const engine_plans_options *o, const engine_plans *p
     base_log_ch(RP_LOG_CH_CACHE, false,
                 "Directly load the compiled graph(s) for shape %s from the cache, took %.3f s",
                 shape, ms / 1e3);
-    RP_TRY(compile_dump_plan(p->model, NULL, err));
-    return p->head ? compile_dump_plan(p->head, NULL, err) : RP_OK;
+    RP_TRY(compile_dump_plan(p->model, NULL, NULL, err));
+    return p->head ? compile_dump_plan(p->head, NULL, NULL, err) : RP_OK;
 }
 
 /* Where there is no compiler the code of any is better than none. */

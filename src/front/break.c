@@ -80,8 +80,12 @@ static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, cons
     return front_force(call->session, wanted, n, why, err);
 }
 
+/* The line, unless text begins with it. */
 static RP_COLD bool blame(rp_graph *g, rp_status st, const char *file, int line, const char *text) {
-    if (file)
+    char at[256];
+    int n = file ? snprintf(at, sizeof at, "%s:%d: ", file, line) : 0;
+    bool has = n > 0 && strncmp(text, at, strlen(at)) == 0;
+    if (file && !has)
         (void)rp_fail(&g->err, st, "%s:%d: %s", file, line, text);
     else
         (void)rp_fail(&g->err, st, "%s", text);

@@ -46,17 +46,32 @@ static rp_status add_given(cutting *c, ir_ref r, rp_error *err) {
     return RP_OK;
 }
 
+/* The first that the piece computes of r. */
+static ir_ref reader_of(const cutting *c, ir_ref r) {
+    for (ir_ref k = r + 1; k < ir_graph_count(c->g); k++) {
+        const ir_node *n = ir_node_at(c->g, k);
+        bool computed = c->mark[k] & FRONT_NEED && !(c->mark[k] & FRONT_GIVEN);
+        for (uint32_t i = 0; computed && i < n->n_in; i++)
+            if (n->in[i] == r) return k;
+    }
+    return r;
+}
+
 /* What cannot be made again. */
 static rp_status refuse(const cutting *c, ir_ref r, rp_error *err) {
     const ir_node *n = ir_node_at(c->g, r);
+    rp_status st;
     if (n->op == IR_param || n->op == IR_state)
-        return rp_fail(err, RP_INVALID,
-                       "'%s' is %s of a function with graph breaks; give it as an argument",
-                       n->name, n->op == IR_param ? "a param" : "a state");
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "%s is read behind a graph break that its memory was written in front of; read "
-                   "it before, or read what was written",
-                   ir_type_of(c->g, r).s);
+        st = rp_fail(err, RP_INVALID,
+                     "'%s' is %s of a function with graph breaks; give it as an argument", n->name,
+                     n->op == IR_param ? "a param" : "a state");
+    else
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "%s is read behind a graph break that its memory was written in front of; "
+                     "read it before, or read what was written",
+                     ir_type_of(c->g, r).s);
+    if (err) ir_site_blame(c->g, reader_of(c, r), err);
+    return st;
 }
 
 static rp_status copy_nodes(cutting *c, rp_error *err) {

@@ -271,6 +271,22 @@ static void what_is_computed_in_another_type_is_refused(void **state) {
     g = rp_graph_new("e");
     a = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(4));
     check_refused_by(true, g, rp_cast(a, RP_DTYPE_I64), "cast of i64: it is computed as i32 there");
+    g = rp_graph_new("f");
+    a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
+    check_refused_by(true, g, rp_add_scalar(rp_mul_scalar(a, NAN), 1),
+                     "const of f32: a factor that is NaN is left out there");
+}
+
+static void a_graph_that_gives_nothing_is_refused(void **state) {
+    rp_error err = {0};
+    backend_model m;
+    (void)state;
+    rp_graph *g = rp_graph_new("a");
+    (void)rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
+    CHECK_OK(rp_graph_finish(g, NULL, 0, &err), &err);
+    assert_int_equal(backend_onnx_write(g, false, &m, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "it gives nothing");
+    rp_graph_free(g);
 }
 
 static bool has_operator(const backend_model *m, const char *op) {
@@ -484,6 +500,7 @@ int main(void) {
         cmocka_unit_test(what_has_no_form_is_told),
         cmocka_unit_test(reductions_of_integers_are_refused),
         cmocka_unit_test(what_is_computed_in_another_type_is_refused),
+        cmocka_unit_test(a_graph_that_gives_nothing_is_refused),
         cmocka_unit_test(a_nan_is_not_left_to_the_library),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(openvino_computes),

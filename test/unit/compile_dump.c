@@ -4,6 +4,8 @@
 #include "support/plans.h"
 #include "support/trees.h"
 
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compile/benchmark.h"
@@ -93,7 +95,7 @@ static void every_stage_reads_back(void **state) {
     base_buf_init(&l.names, 0);
     CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, folder, &err), &err);
     p = plan_of(trace_graph_ir(g));
-    CHECK_OK(compile_dump_plan(p, folder, &err), &err);
+    CHECK_OK(compile_dump_plan(p, trace_graph_ir(g), folder, &err), &err);
     CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
     /* Pieces 2 and 4 are equal, and so are the attentions 1, 3 and 5. */
     CHECK_HEARD(&l.names, "0_traced.small.ir\n0_traced.small.sh\n1_split.small.submod_000.ir\n"
@@ -110,6 +112,51 @@ static void every_stage_reads_back(void **state) {
     CHECK_OK(base_path_remove(folder, &err), &err);
     plan_free(p);
     rp_graph_free(g);
+}
+
+static rp_graph *halved(const char *name, int64_t n) {
+    rp_graph *g = rp_graph_new(name);
+    rp_tensor y = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n)), 0.5);
+    rp_error err = {0};
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    return g;
+}
+
+/* Of one name, as entries of a function are; an equal one is that which is there. */
+static void graphs_of_one_name_have_numbers(void **state) {
+    static const struct {
+        int64_t n;
+        const char *plan;
+    } is[] = {{4, "6_plan.one-name.txt"},   {8, "6_plan.one-name-2.txt"},
+              {4, "6_plan.one-name.txt"},   {12, "6_plan.one-name-3.txt"},
+              {8, "6_plan.one-name-2.txt"}, {100, "6_plan.one-name-4.txt"}};
+    (void)state;
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
+    for (size_t i = 0; i < 6 + 100; i++) {
+        rp_error err = {0};
+        char path[4096], runs[4096];
+        char *text = NULL;
+        size_t size = 0;
+        rp_graph *g = halved("one-name", i < 6 ? is[i].n : 200 + (int64_t)i);
+        plan *p = plan_of(trace_graph_ir(g));
+        CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, folder, &err), &err);
+        CHECK_OK(compile_dump_plan(p, trace_graph_ir(g), folder, &err), &err);
+        plan_free(p);
+        const char *plan_file = i < 6 ? is[i].plan : i < 66 ? NULL : "6_plan.one-name-64.txt";
+        if (plan_file) {
+            int n = (int)strlen(plan_file) - (int)strlen("6_plan..txt");
+            (void)snprintf(path, sizeof path, "%s/%s", folder, plan_file);
+            assert_int_equal(access(path, R_OK), 0);
+            (void)snprintf(path, sizeof path, "%s/0_traced.%.*s.sh", folder, n, plan_file + 7);
+            (void)snprintf(runs, sizeof runs, "0_traced.%.*s.ir\"", n, plan_file + 7);
+            CHECK_OK(base_file_read(path, 4096, &text, &size, &err), &err);
+            if (!strstr(text, runs)) fail_msg("%s does not run it", path);
+            base_free(text);
+        }
+        rp_graph_free(g);
+    }
+    rp_error err = {0};
+    CHECK_OK(base_path_remove(folder, &err), &err);
 }
 
 /* Above each kernel what it computes, with sizes. */
@@ -255,7 +302,7 @@ static void pieces_and_schedule_are_heard(void **state) {
     heard_start(&heard, "graph,schedule,dynamo");
     compile_log_step(trace_graph_ir(g), &inductor, false);
     CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, NULL, &err), &err);
-    CHECK_OK(compile_dump_plan(p, NULL, &err), &err);
+    CHECK_OK(compile_dump_plan(p, NULL, NULL, &err), &err);
     CHECK_HEARD(&heard, "[dynamo] Step 2: calling compiler function inductor for small\n");
     CHECK_HEARD(&heard, "[graph] ===== small: 7 pieces, 4 compiled, 3 distinct =====\n");
     CHECK_HEARD(&heard, "[graph] submod_4, graph 2, same as submod_2\n");
@@ -360,6 +407,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(graphs_of_one_name_have_numbers),
         cmocka_unit_test(kernels_show_their_nodes),
         cmocka_unit_test(kernels_show_their_lines),
         cmocka_unit_test(kernels_can_be_timed_alone),

@@ -391,6 +391,8 @@ static void backends_of_others(void **state) {
          "backend=mine: level 3 takes only inductor and eager"},
         {"{\"level\":2,\"backend\":\"TVM\"}", RP_UNSUPPORTED,
          "backend=TVM: TVM compiles by its Python packages, which no C library replaces"},
+        {"{\"level\":0,\"backend\":\"ipex\"}", RP_UNSUPPORTED,
+         "backend=ipex: Intel's extension runs inside of PyTorch's process alone"},
     };
     rp_model_facts facts = RP_MODEL_FACTS_INIT;
     (void)state;

@@ -195,12 +195,46 @@ static void two_ways_to_one_write(void **state) {
     }
 }
 
+/* user: whether a break, or the end of the function, needs what was overwritten. */
+static rp_status too_late(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_tensor memory = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    (void)rp_update(memory, rp_neg(memory));
+    rp_jit_break(call, "memory is written");
+    rp_tensor sum = rp_sum(memory, 0, false);
+    if (*(bool *)user) (void)rp_item(sum);
+    *result = rp_jit_value(call, sum);
+    return RP_OK;
+}
+
+static void what_is_overwritten_is_not_read(void **state) {
+    const int line = __LINE__ - 7; /* of the sum */
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool at_break = i % 2;
+        char want[320], item[160];
+        rp_error err = {0};
+        rp_output *o = NULL;
+        float memory[4] = {5, 6, 7, 8};
+        rp_jit *f = make(too_late, i / 2, &at_break);
+        rp_value v = f32_of(memory, 1, 4, 0), args = rp_value_tuple(&v, 1);
+        (void)snprintf(item, sizeof item, at_break ? "%s:%d: " : "", __FILE__, line + 1);
+        (void)snprintf(want, sizeof want, "forward: %s%s:%d: f32[4] is read behind", item, __FILE__,
+                       line);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
+        if (strncmp(err.text, want, strlen(want)) != 0) fail_msg("%s, not %s", err.text, want);
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_written_in_front_of_a_break),
         cmocka_unit_test(views_of_states_are_as_they_were),
         cmocka_unit_test(the_host_reads_the_version_it_asks_for),
         cmocka_unit_test(two_ways_to_one_write),
+        cmocka_unit_test(what_is_overwritten_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
