@@ -123,6 +123,7 @@ out:
 
 rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) {
     base_error_clear(err);
+    if (!g || !out) return rp_fail(err, RP_INVALID, "rp_graph_print: graph and out must be given");
     return ir_print_string(g->ir, out, err);
 }
 
