@@ -238,11 +238,215 @@ static void engine_without_capture(void **state) {
     rp_engine_close(e);
 }
 
+/* Of a graph and what is made of it. */
+static void nodes_and_searches(void **state) {
+    size_t live = base_live();
+    rp_graph *g = rp_graph_new("missing"), *other = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_bisection *b = NULL;
+    rp_bisect_info info = RP_BISECT_INFO_INIT;
+    rp_compiled *c = NULL;
+    rp_node node;
+    rp_attr attr;
+    rp_error why = {0};
+    char *text = NULL;
+    int64_t n = 0;
+    (void)state;
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), y = rp_exp(x);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &why), &why);
+    REFUSES(rp_graph_print(NULL, &text, err), "rp_graph_print: graph and out must be given");
+    REFUSES(rp_graph_print(g, NULL, err), "rp_graph_print: graph and out must be given");
+    REFUSES(rp_graph_parse(NULL, 1, &other, err), "rp_graph_parse: text and out must be given");
+    REFUSES(rp_graph_parse("", 0, NULL, err), "rp_graph_parse: text and out must be given");
+    REFUSES(rp_graph_node(NULL, 0, &node, err), "graph is NULL");
+    REFUSES(rp_graph_node(g, 0, NULL, err), "rp_node is NULL");
+    REFUSES(rp_graph_node(g, 99, &node, err),
+            "rp_graph_node: graph @missing has 2 nodes, none is number 99");
+    REFUSES(rp_node_attr_at(NULL, 0, 0, &attr, err), "graph is NULL");
+    REFUSES(rp_node_attr_at(g, 0, 0, NULL, err),
+            "rp_node_attr_at: node 0 (input) has 0 attributes");
+    REFUSES(rp_node_attr(NULL, 0, "name", &attr, err), "graph is NULL");
+    REFUSES(rp_node_attr(g, 0, NULL, &attr, err), "rp_node_attr: key is NULL");
+    REFUSES(rp_node_graph(NULL, 0, "body", &other, err), "graph is NULL");
+    REFUSES(rp_node_graph(g, 0, NULL, &other, err), "rp_node_graph: key is NULL");
+    REFUSES(rp_node_graph(g, 0, "body", NULL, err), "rp_node_graph: out is NULL");
+    REFUSES(rp_graph_read_symbols(NULL, NULL, 0, &n, err), "graph is NULL");
+    REFUSES(rp_graph_read_symbols(g, NULL, 1, &n, err),
+            "rp_graph_read_symbols: graph @missing has 1 inputs; 1 were given");
+    REFUSES(rp_compile_on(NULL, NULL, cfg, &c, err), "graph is NULL");
+    REFUSES(rp_compile_on(NULL, g, cfg, NULL, err), "out is NULL");
+    REFUSES(rp_compiled_run_views(NULL, NULL, 0, NULL, 0, NULL, err), "compiled graph is NULL");
+    REFUSES(rp_compiled_run_on(NULL, NULL, NULL, 0, NULL, 0, err), "compiled graph is NULL");
+    REFUSES(rp_graph_explain(NULL, cfg, NULL, &text, err), "graph is NULL");
+    REFUSES(rp_graph_explain(g, cfg, NULL, NULL, err), "out is NULL");
+    REFUSES(rp_graph_bisect(NULL, cfg, NULL, &b, err), "graph is NULL");
+    REFUSES(rp_graph_bisect(g, cfg, NULL, NULL, err), "out is NULL");
+    REFUSES(rp_bisection_get_info(NULL, &info, err),
+            "rp_bisection_get_info: bisection must be given");
+    REFUSES(rp_pass_register(NULL, err), "rp_pass_desc is NULL");
+    REFUSES(rp_op_register(NULL, err), "rp_op_desc is NULL");
+    REFUSES(rp_backend_register(NULL, err), "rp_backend_desc is NULL");
+    REFUSES(rp_rewrite_replace(NULL, 0, y, err), "rp_rewrite_replace: no rewrite");
+    rp_config_free(cfg);
+    rp_graph_free(g);
+    assert_int_equal(base_live(), live);
+}
+
+static rp_status no_function(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    (void)user, (void)call, (void)args, (void)result;
+    return rp_graph_finish(NULL, NULL, 0, err);
+}
+
+/* Devices, streams, and functions that are captured there. */
+static void devices_and_functions(void **state) {
+    size_t live = base_live();
+    rp_device *d = NULL;
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    rp_stream *s = NULL, *no_stream = NULL;
+    rp_event *e = NULL, *no_event = NULL;
+    rp_autograph *a = NULL, *no_graphs = NULL;
+    rp_autograph_info counts = RP_AUTOGRAPH_INFO_INIT;
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    rp_function *f = NULL;
+    rp_output *out = NULL;
+    const rp_value *value = NULL;
+    rp_value args = rp_value_tuple(NULL, 0), result;
+    rp_buffer buffer = {RP_DTYPE_F32, 1, {4}, NULL};
+    rp_error why = {0};
+    void *p = NULL;
+    char *text = NULL;
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &why), &why);
+    CHECK_OK(rp_stream_open(d, &s, &why), &why);
+    CHECK_OK(rp_event_new(d, &e, &why), &why);
+    CHECK_OK(rp_autograph_create(s, NULL, &a, &why), &why);
+    REFUSES(rp_device_open("cpu", 1, NULL, err), "rp_device_open: out is NULL");
+    REFUSES(rp_device_get_info(NULL, &info, err), "rp_device_get_info: device is NULL");
+    REFUSES(rp_device_get_info(d, NULL, err), "rp_device_info is NULL");
+    REFUSES(rp_device_alloc(NULL, 4, &p, err), "rp_device_alloc: device or out is NULL");
+    REFUSES(rp_device_alloc(d, 4, NULL, err), "rp_device_alloc: device or out is NULL");
+    REFUSES(rp_stream_open(NULL, &no_stream, err), "rp_stream_open: device or out is NULL");
+    REFUSES(rp_stream_open(d, NULL, err), "rp_stream_open: device or out is NULL");
+    REFUSES(rp_stream_copy(NULL, &text, &p, 4, err),
+            "rp_stream_copy: stream or an address is NULL");
+    REFUSES(rp_stream_copy(s, NULL, &p, 4, err), "rp_stream_copy: stream or an address is NULL");
+    REFUSES(rp_stream_copy(s, &p, NULL, 4, err), "rp_stream_copy: stream or an address is NULL");
+    REFUSES(rp_stream_fill(NULL, &p, 0, 4, err), "rp_stream_fill: stream or address is NULL");
+    REFUSES(rp_stream_fill(s, NULL, 0, 4, err), "rp_stream_fill: stream or address is NULL");
+    REFUSES(rp_stream_synchronize(NULL, err), "rp_stream_synchronize: stream is NULL");
+    REFUSES(rp_event_new(NULL, &no_event, err), "rp_event_new: device or out is NULL");
+    REFUSES(rp_event_new(d, NULL, err), "rp_event_new: device or out is NULL");
+    REFUSES(rp_event_record(NULL, s, err), "rp_event_record: event or stream is NULL");
+    REFUSES(rp_event_record(e, NULL, err), "rp_event_record: event or stream is NULL");
+    REFUSES(rp_event_wait(NULL, s, err), "rp_event_wait: event or stream is NULL");
+    REFUSES(rp_event_wait(e, NULL, err), "rp_event_wait: event or stream is NULL");
+    REFUSES(rp_event_synchronize(NULL, err), "rp_event_synchronize: event is NULL");
+    REFUSES(rp_autograph_create(NULL, NULL, &no_graphs, err),
+            "rp_autograph_create: stream or out is NULL");
+    REFUSES(rp_autograph_create(s, NULL, NULL, err), "rp_autograph_create: stream or out is NULL");
+    REFUSES(rp_autograph_default(NULL, &no_graphs, err),
+            "rp_autograph_default: device or out is NULL");
+    REFUSES(rp_autograph_default(d, NULL, err), "rp_autograph_default: device or out is NULL");
+    REFUSES(rp_autograph_get_info(NULL, &counts, err), "rp_autograph_get_info: manager is NULL");
+    REFUSES(rp_autograph_get_info(a, NULL, err), "rp_autograph_info is NULL");
+    REFUSES(rp_autograph_text(NULL, &text, err), "rp_autograph_text: manager or out is NULL");
+    REFUSES(rp_autograph_text(a, NULL, err), "rp_autograph_text: manager or out is NULL");
+    REFUSES(rp_function_new(NULL, &o, &f, err), "rp_function_new: manager or out is NULL");
+    REFUSES(rp_function_new(a, NULL, &f, err), "rp_function_options is NULL");
+    REFUSES(rp_function_new(a, &o, &f, err), "rp_function_options: name and fn must be given");
+    o.fn = no_function;
+    o.name = "f";
+    REFUSES(rp_function_new(a, &o, NULL, err), "rp_function_new: manager or out is NULL");
+    CHECK_OK(rp_function_new(a, &o, &f, &why), &why);
+    REFUSES(rp_autograph_run(NULL, &args, &out, err),
+            "rp_autograph_run: function, args or out is NULL");
+    REFUSES(rp_autograph_run(f, NULL, &out, err),
+            "rp_autograph_run: function, args or out is NULL");
+    REFUSES(rp_autograph_run(f, &args, NULL, err),
+            "rp_autograph_run: function, args or out is NULL");
+    REFUSES(rp_output_value(NULL, &value, err), "rp_output_value: output or out is NULL");
+    REFUSES(rp_call_if(NULL, &buffer, NULL, NULL, err),
+            "rp_call_if: call, pred, its data or body is NULL");
+    REFUSES(rp_call_while(NULL, &buffer, NULL, NULL, err),
+            "rp_call_while: call, pred, its data or body is NULL");
+    REFUSES(rp_call_output(NULL, &buffer, err), "rp_call_output: call or buffer is NULL");
+    REFUSES(rp_call_temp(NULL, &buffer, err), "rp_call_temp: call or buffer is NULL");
+    REFUSES(rp_call_compiled(NULL, NULL, NULL, 0, NULL, 0, err), "rp_call_compiled: call is NULL");
+    REFUSES(rp_call_check(NULL, "x", 1, err), "rp_call_check: call or what is NULL");
+    REFUSES(rp_call_function(NULL, f, &args, &result, err),
+            "rp_call_function: an argument is NULL");
+    rp_function_free(f);
+    rp_autograph_destroy(a);
+    rp_event_free(e);
+    rp_stream_close(s);
+    rp_device_close(d);
+    assert_int_equal(base_live(), live);
+}
+
+static rp_status nothing_traced(void *user, rp_jit_call *call, const rp_value *args,
+                                rp_value *result, rp_error *err) {
+    (void)user, (void)err;
+    *result = rp_jit_value(call, rp_exp(rp_jit_tensor(call, &args->item[0])));
+    return RP_OK;
+}
+
+/* Functions that compile themselves. */
+static void compiled_functions(void **state) {
+    size_t live = base_live();
+    rp_jit_options o = RP_JIT_OPTIONS(nothing_traced);
+    rp_jit_info info = RP_JIT_INFO_INIT;
+    rp_jit *f = NULL, *none = NULL;
+    rp_value args = rp_value_tuple(NULL, 0);
+    rp_output *out = NULL;
+    rp_error why = {0};
+    char *text = NULL;
+    (void)state;
+    REFUSES(rp_jit_new(NULL, &none, err), "rp_jit_options is NULL");
+    o.fn = NULL;
+    REFUSES(rp_jit_new(&o, &none, err), "rp_jit_new: fn and out must be given");
+    o.fn = nothing_traced;
+    o.name = "f";
+    REFUSES(rp_jit_new(&o, NULL, err), "rp_jit_new: fn and out must be given");
+    CHECK_OK(rp_jit_new(&o, &f, &why), &why);
+    REFUSES(rp_jit_get_info(NULL, &info, err), "rp_jit_get_info: function must be given");
+    REFUSES(rp_jit_get_info(f, NULL, err), "rp_jit_info is NULL");
+    REFUSES(rp_jit_guards_text(NULL, &text, err), "rp_jit_guards_text: function or out is NULL");
+    REFUSES(rp_jit_guards_text(f, NULL, err), "rp_jit_guards_text: function or out is NULL");
+    REFUSES(rp_jit_run(NULL, &args, &out, err), "rp_jit_run: function, args or out is NULL");
+    REFUSES(rp_jit_run(f, NULL, &out, err), "rp_jit_run: function, args or out is NULL");
+    REFUSES(rp_jit_run(f, &args, NULL, err), "rp_jit_run: function, args or out is NULL");
+    REFUSES(rp_jit_run_into(NULL, &args, NULL, 0, err),
+            "rp_jit_run_into: function, args or outputs is NULL");
+    REFUSES(rp_jit_run_into(f, NULL, NULL, 0, err),
+            "rp_jit_run_into: function, args or outputs is NULL");
+    REFUSES(rp_jit_run_views(NULL, &args, NULL, 0, NULL, err),
+            "rp_jit_run_views: function, args or outputs is NULL");
+    REFUSES(rp_jit_run_views(f, NULL, NULL, 0, NULL, err),
+            "rp_jit_run_views: function, args or outputs is NULL");
+    REFUSES(rp_jit_mark_dynamic(NULL, "L[0]", 0, 0, 4, err),
+            "mark: function and tensor must be given");
+    REFUSES(rp_jit_mark_dynamic(f, NULL, 0, 0, 4, err), "mark: function and tensor must be given");
+    REFUSES(rp_jit_mark_static(NULL, "L[0]", 0, err), "mark: function and tensor must be given");
+    REFUSES(rp_jit_mark_static(f, NULL, 0, err), "mark: function and tensor must be given");
+    REFUSES(rp_jit_mark_unbacked(NULL, "L[0]", 0, 0, 4, err),
+            "mark: function and tensor must be given");
+    REFUSES(rp_jit_mark_unbacked(f, NULL, 0, 0, 4, err), "mark: function and tensor must be given");
+    rp_jit_free(f);
+    assert_int_equal(base_live(), live);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configuration), cmocka_unit_test(cache),
-        cmocka_unit_test(graphs),        cmocka_unit_test(files_and_machines),
-        cmocka_unit_test(engine),        cmocka_unit_test(engine_without_capture),
+        cmocka_unit_test(configuration),
+        cmocka_unit_test(cache),
+        cmocka_unit_test(graphs),
+        cmocka_unit_test(files_and_machines),
+        cmocka_unit_test(engine),
+        cmocka_unit_test(engine_without_capture),
+        cmocka_unit_test(nodes_and_searches),
+        cmocka_unit_test(devices_and_functions),
+        cmocka_unit_test(compiled_functions),
     };
     return cmocka_run_group_tests_name("api_missing", tests, NULL, NULL);
 }

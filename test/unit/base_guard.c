@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/guard.h"
 
 enum { PAGES = 8 };
 
@@ -199,6 +200,35 @@ static void faults_elsewhere_are_handed_on(void **state) {
     assert_true(with_info);
 }
 
+/* The pages in front of a guarded map and behind it are somebody else's. */
+static void faults_beside_are_handed_on(void **state) {
+    (void)state;
+    struct sigaction theirs = {.sa_handler = on_bus}, was;
+    rp_error err = {0};
+    assert_int_equal(sigaction(SIGBUS, &theirs, &was), 0);
+    write_file();
+    int whole = open(path, O_RDONLY);
+    write_file(); /* another one */
+    int cut = open(path, O_RDONLY);
+    char *p = mmap(NULL, 4 * page, PROT_READ, MAP_SHARED, cut, 0);
+    assert_true(p != MAP_FAILED);
+    assert_true(mmap(p + page, 2 * page, PROT_READ, MAP_SHARED | MAP_FIXED, whole, 0) == p + page);
+    base_guard *g = base_guard_up(p + page, 2 * page, whole);
+    assert_non_null(g);
+    assert_int_equal(truncate(path, 0), 0);
+    calls = 0;
+    if (sigsetjmp(back, 1) == 0) (void)*(volatile char *)(p + 3 * page);
+    assert_int_equal(calls, 1);
+    if (sigsetjmp(back, 1) == 0) (void)*(volatile char *)(p + page - 1);
+    assert_int_equal(calls, 2);
+    CHECK_OK(base_guard_check(g, "the file", false, &err), &err);
+    assert_true(p[page] == 'x' && p[3 * page - 1] == 'x');
+    (void)close(cut);
+    base_guard_down(g);
+    assert_int_equal(munmap(p, 4 * page), 0);
+    assert_int_equal(sigaction(SIGBUS, &was, NULL), 0);
+}
+
 /* How a child ends that does `what` with a guard up and `handler` underneath. */
 static int end_of(void (*what)(void), void (*handler)(int)) {
     int state = 0;
@@ -308,6 +338,7 @@ int main(void) {
         cmocka_unit_test(written_in_place),
         cmocka_unit_test(renamed_or_removed_is_whole),
         cmocka_unit_test(faults_elsewhere_are_handed_on),
+        cmocka_unit_test(faults_beside_are_handed_on),
         cmocka_unit_test(without_a_handler_the_default_holds),
         cmocka_unit_test(a_later_handler_stays),
         cmocka_unit_test(the_handler_is_there_only_while_needed),

@@ -367,6 +367,42 @@ static void two_entries_are_compared(void **state) {
     cache_store_close(s);
 }
 
+/* Of settings with a usual value only what is another, of switches of fusion only where something is fused. */
+static void settings_are_told_where_they_are_not_usual(void **state) {
+    static const struct {
+        const char *factors, *want;
+    } cases[] = {
+        {"\"backend\":\"\\\"inductor\\\"\",\"skip_passes\":\"[]\",\"target.sums\":\"tensor cores\"",
+         "backend=\"inductor\""},
+        {"\"target.sums\":\"exact\",\"skip_passes\":\"[\\\"fold\\\"]\",\"max_num_seqs\":\"7\"",
+         "target.sums=exact max_num_seqs=7 skip_passes=[\"fold\"]"},
+        {"\"backend\":\"x\",\"pass_config.fuse_attn_quant\":\"false\",\"pass_config.fuse_act_"
+         "quant\":\"true\"",
+         "backend=x"},
+        {"\"backend\":\"x\",\"pass_config.fuse_attn_quant\":\"true\"",
+         "backend=x pass_config.fuse_attn_quant=true"},
+        {"\"backend\":\"x\",\"pass_config.fuse_act_quant\":\"false\"",
+         "backend=x pass_config.fuse_act_quant=false"},
+        {"\"backend\":\"\\\"eager\\\"\",\"pass_config.fuse_act_quant\":\"false\"",
+         "backend=\"eager\""},
+        {"\"function\":\"f\",\"program\":\"p\",\"other\":\"o\"", "program=p function=f"}};
+    rp_error err = {0};
+    cache_store *s = open_empty();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400], hex[33], *model = NULL, *settings = NULL;
+        const base_hash128 h = {5, i + 1};
+        base_hash_hex(h, hex);
+        (void)snprintf(text, sizeof text, "{%s}", cases[i].factors);
+        CHECK_OK(cache_put_text(s, h, "key_factors.json", text, &err), &err);
+        CHECK_OK(cache_about(s, hex, &model, &settings, &err), &err);
+        assert_null(model);
+        assert_string_equal(settings, cases[i].want);
+        base_free(settings);
+    }
+    cache_store_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_counts),
@@ -378,6 +414,7 @@ int main(void) {
         cmocka_unit_test(values_are_cut_between_characters),
         cmocka_unit_test(all_plans_as_json_nearest_first),
         cmocka_unit_test(two_entries_are_compared),
+        cmocka_unit_test(settings_are_told_where_they_are_not_usual),
     };
     return cmocka_run_group_tests_name("cache_key", tests, set_up, tear_down);
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "compile/benchmark.h"
 #include "kir/kir.h"
+#include "pass/inplace.h"
 
 static char folder[64];
 static const char *const ops[] = {"reprise::attention"};
@@ -384,6 +385,29 @@ static void a_folder_is_made_below_the_path(void **state) {
     CHECK_OK(base_path_remove(dir, &err), &err);
 }
 
+/* A graph that is made anew, since what it reads is written first, is not kept. */
+static void a_graph_with_writes_leaves_nothing(void **state) {
+    static const char text[] = "graph @w(%x: f32[8], %m: f32[8] mutates) -> (f32[8], f32[8]) {\n"
+                               "  %0 = exp %x\n  %1 = update %m, %0 {offsets=[0]}\n"
+                               "  %2 = add %m, %x\n  ret %2, %m }\n";
+    char dir[64];
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    const ir_graph *same = NULL;
+    ir_graph *made = NULL;
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, sizeof text - 1, &g, &err), &err);
+    CHECK_OK(pass_make_inplace(trace_graph_ir(g), &same, &made, &err), &err);
+    assert_non_null(made);
+    ir_graph_free(made);
+    assert_int_equal(tree_make(dir, sizeof dir), 0);
+    size_t live = base_live();
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, dir, &err), &err);
+    assert_int_equal(base_live(), live);
+    CHECK_OK(base_path_remove(dir, &err), &err);
+    rp_graph_free(g);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_graph *g = small(1);
     char dir[64];
@@ -416,6 +440,7 @@ int main(void) {
         cmocka_unit_test(pieces_and_schedule_are_heard),
         cmocka_unit_test(what_a_piece_became_is_counted),
         cmocka_unit_test(a_folder_is_made_below_the_path),
+        cmocka_unit_test(a_graph_with_writes_leaves_nothing),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,41 @@ static void steps_are_read_as_they_are_said(void **state) {
     compile_steps_done(&s);
 }
 
+/* A program by that name is, wherever it lies; others and scripts are not started to be asked. */
+static void only_a_gcc_is_asked_for_its_steps(void **state) {
+    static const struct {
+        const char *name;
+        bool script;
+        uint64_t runs;
+    } cases[] = {{"gcc-12/clang", false, 0},
+                 {"bin/x86_64-linux-gnu-gcc-12", false, 1},
+                 {"bin/gcc", true, 0},
+                 {"bin/cc", false, 0}};
+    rp_error err = {0};
+    char *program = NULL, at[192];
+    size_t size = 0;
+    (void)state;
+    CHECK_OK(base_file_read("/bin/true", 1 << 24, &program, &size, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *said = NULL;
+        (void)snprintf(at, sizeof at, "%s/asked/%s", folder, i == 0 ? "gcc-12" : "bin");
+        CHECK_OK(base_dir_make(at, &err), &err);
+        (void)snprintf(at, sizeof at, "%s/asked/%s", folder, cases[i].name);
+        if (cases[i].script)
+            install_script(at, "#!/bin/sh\n");
+        else
+            CHECK_OK(base_file_write_atomic(at, program, size, &err), &err);
+        assert_int_equal(chmod(at, 0700), 0);
+        uint64_t before = base_spawn_count();
+        CHECK_OK(compile_steps_ask(at, &said, &err), &err);
+        if (base_spawn_count() - before != cases[i].runs)
+            fail_msg("%s: %d runs", at, (int)(base_spawn_count() - before));
+        assert_string_equal(said, "");
+        base_free(said);
+    }
+    base_free(program);
+}
+
 /* gcc is not started where what it would start is known; what it starts gives the same object. Where that fails, it is. */
 static void gcc_is_asked_once_for_its_steps(void **state) {
     char cache[160], *gcc = base_find_program("gcc");
@@ -306,6 +341,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
                                        cmocka_unit_test(the_linker_is_called_itself),
                                        cmocka_unit_test(steps_are_read_as_they_are_said),
+                                       cmocka_unit_test(only_a_gcc_is_asked_for_its_steps),
                                        cmocka_unit_test(gcc_is_asked_once_for_its_steps),
                                        cmocka_unit_test(gcc_is_asked_again_for_its_steps),
                                        cmocka_unit_test(a_unit_that_was_not_kept_is_made_again),

@@ -177,6 +177,28 @@ static void blocks_come_when_they_are_missed(void **state) {
     engine_kv_free(kv);
 }
 
+/* All of them may be there from the beginning, or the least number. */
+static void any_number_may_be_there_at_first(void **state) {
+    (void)state;
+    for (uint32_t ready = 2; ready <= 4; ready++) {
+        growing g = {.most = 4};
+        engine_kv_options o = {.n_blocks = 4,
+                               .max_seqs = 1,
+                               .max_blocks = 3,
+                               .n_ready = ready,
+                               .grow = grow_to,
+                               .user = &g};
+        engine_kv *kv = NULL;
+        uint32_t a;
+        rp_error err = {0};
+        CHECK_OK(engine_kv_new(&o, &kv, &err), &err);
+        assert_int_equal(engine_kv_n_free(kv), 3);
+        assert_true(engine_kv_open(kv, &a) && engine_kv_reserve(kv, a, 3 * 16));
+        assert_int_equal(g.times, ready < 4);
+        engine_kv_free(kv);
+    }
+}
+
 static void impossible_sizes_are_refused(void **state) {
     (void)state;
     static const engine_kv_options bad[] = {
@@ -237,6 +259,7 @@ int main(void) {
         cmocka_unit_test(slots_are_distinct_and_never_in_the_null_block),
         cmocka_unit_test(one_sequence_is_bounded_by_its_table_and_the_cache),
         cmocka_unit_test(blocks_come_when_they_are_missed),
+        cmocka_unit_test(any_number_may_be_there_at_first),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(new_survives_each_failure),
         cmocka_unit_test(there_are_blocks_for_all),

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "model/llama.h"
 #include "support/engines.h"
@@ -78,7 +79,9 @@ static void parts_add_up(void **state) {
     double whole = 0;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    const uint64_t start = base_now_ns();
     json_t *o = profile(e, 3, 16);
+    const double elapsed = (double)(base_now_ns() - start) / 1e6;
     json_array_foreach(json_object_get(o, "pieces"), i, piece) {
         double ms = 0, bytes = 0;
         json_array_foreach(json_object_get(piece, "launches"), k, launch) {
@@ -93,6 +96,9 @@ static void parts_add_up(void **state) {
     }
     assert_true(near(whole, number(o, "launches_ms")));
     assert_true(number(o, "step_ms") > 0);
+    /* Two of the three steps take the median or longer. */
+    assert_true(number(o, "step_ms") * 2 <= elapsed);
+    assert_true(number(o, "launches_ms") * 3 <= elapsed);
     json_decref(o);
     rp_engine_close(e);
 }

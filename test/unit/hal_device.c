@@ -4,6 +4,7 @@
 #include "support/gpu.h"
 #include "support/trees.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -1016,6 +1017,92 @@ static void gpu_kernels_run_in_order_and_replay(void **state) {
     for (int i = 0; i < 2; i++) d->ops->release(d, at[i], sizeof start);
 }
 
+/* What a device may be asked for first by a thread that never used it. */
+typedef struct strangers {
+    hal_device *d, *queue;
+    const char *code;
+    hal_module *m;
+    hal_function fn;
+    void *at[2];
+    hal_launch l[2];
+    hal_graph *g[2];
+    hal_event *e;
+    hal_reserved *r;
+    int64_t start[N], ns;
+    int step;
+    rp_status st;
+    rp_error err;
+} strangers;
+
+enum { N_STRANGE = 20 };
+
+static rp_status strange(strangers *s, rp_error *err) {
+    hal_device *d = s->d;
+    bytes b = {0};
+    const hal_source from = {fill_bytes, &b, 100, 1};
+    switch (s->step) {
+    case 0: return d->ops->available(d) ? RP_OK : RP_INTERNAL;
+    case 1:
+    case 2: return d->ops->alloc(d, HAL_DEVICE_MEMORY, sizeof s->start, &s->at[s->step - 1], err);
+    case 3: return d->ops->module_load(d, s->code, &s->m, err);
+    case 4: return d->ops->module_symbol(s->m, "add", &s->fn, err);
+    case 5: return d->ops->copy(d, s->at[0], s->start, sizeof s->start, err);
+    case 6: return d->ops->fill(d, s->at[1], 0, sizeof s->start, err);
+    case 7: s->l[0].fn = s->l[1].fn = s->fn; return d->ops->launch(d, s->l, 2, 0, err);
+    case 8: return d->ops->graph_build(d, s->l, 2, 0, "built", &s->g[0], err);
+    case 9: return d->ops->graph_begin(d, s->l, 2, 0, "begun", &s->g[1], err);
+    case 10: return d->ops->graph_finish(s->g[1], err);
+    case 11:
+    case 12: return d->ops->graph_launch(s->g[s->step - 11], err);
+    case 13: return d->ops->event_new(d, &s->e, err);
+    case 14: return d->ops->event_record(d, s->e, err);
+    case 15: return d->ops->event_synchronize(s->e, err);
+    case 16: return d->ops->queue(d, &s->queue, err);
+    case 17: return d->ops->reserve(d, 100, &s->r, err);
+    case 18: return d->ops->commit(s->r, 100, err);
+    default: RP_TRY(d->ops->upload(d, s->r->at, &from, err)); return d->ops->synchronize(d, err);
+    }
+}
+
+static void *run_strange(void *arg) {
+    strangers *s = arg;
+    s->st = strange(s, &s->err);
+    return NULL;
+}
+
+static void any_thread_may_call(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    static strangers s;
+    long long by[] = {5, -2};
+    hal_device_info info;
+    s = (strangers){.d = ((fixture *)*state)->d};
+    s.d->ops->info(s.d, &info);
+    s.code = gpu_code(tree_new("strangers"), info.arch);
+    for (int i = 0; i < N; i++) s.start[i] = i;
+    void *arg[2][2];
+    for (; s.step < N_STRANGE; s.step++) {
+        pthread_t thread;
+        for (int i = 0; i < 2; i++) {
+            arg[i][0] = s.at[1 - i];
+            arg[i][1] = s.at[i];
+            s.l[i] = kernel(NULL, arg[i], 2, &by[i], N, 1);
+            s.l[i].fn = s.fn;
+            s.l[i].threads = s.l[i].per_block = 128;
+        }
+        assert_int_equal(pthread_create(&thread, NULL, run_strange, &s), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (s.st != RP_OK) fail_msg("step %d: %s", s.step, s.err.text);
+    }
+    check_sequence(s.d, s.at[0], 9);
+    assert_true(s.d->ops->graph_bytes(s.g[1]) > 0);
+    s.d->ops->unreserve(s.r);
+    hal_close(s.queue);
+    s.d->ops->event_free(s.e);
+    for (int i = 0; i < 2; i++) s.d->ops->graph_free(s.g[i]);
+    s.d->ops->module_free(s.m);
+    for (int i = 0; i < 2; i++) s.d->ops->release(s.d, s.at[i], sizeof s.start);
+}
+
 /* Opens, uses and closes a device while the n-th allocation or thread start fails. */
 static rp_status use_device(const fixture *f, rp_error *err) {
     hal_device *d = NULL;
@@ -1130,6 +1217,7 @@ int main(void) {
         cmocka_unit_test(a_bad_moment_long_ago_is_forgotten),
         EACH_CLOSED(every_failure_is_clean),
         ON_GPU(gpu_kernels_run_in_order_and_replay),
+        ON_GPU(any_thread_may_call),
         cmocka_unit_test(names_are_resolved),
     };
     hal_device *real = NULL;

@@ -74,6 +74,9 @@ static void equal_forms_are_one_handle(void **state) {
     check_text(f, "(D//16)*(T//2)*S*32", "2*S*D*(T//2)");
     assert_int_equal(parse(f->t, "(T+S)*(T-S)"), parse(f->t, "T*T-S*S"));
     assert_int_equal(parse(f->t, "(T+15)//16*16"), parse(f->t, "16*((15+T)//16)"));
+    /* Several quotients find their rests at once. */
+    assert_int_equal(parse(f->t, "(2*(T//2)+3*(S//3)+5*(D//5))+(T%2+S%3+D%5)"),
+                     parse(f->t, "T+S+D"));
 }
 
 static void questions_are_answered(void **state) {

@@ -1,6 +1,7 @@
 /* Functions with graph breaks: right results, host code once a call, as many graphs as there are between breaks, what is told. */
 #include "support/breaks.h"
 
+#include "base/alloc.h"
 #include "support/heard.h"
 
 static void a_branch_on_data(void **state) {
@@ -239,11 +240,61 @@ static void a_recording_is_begun_anew(void **state) {
     rp_jit_free(f);
 }
 
+/* user: how many arguments are read on both sides of two breaks. */
+enum { MANY = 20 };
+static rp_status many_across(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    const int n = *(const int *)user;
+    rp_tensor a[MANY], b[MANY];
+    (void)err;
+    for (int i = 0; i < n; i++) b[i] = rp_add_scalar(a[i] = rp_jit_tensor(call, &args->item[i]), i);
+    rp_jit_break(call, "one");
+    rp_tensor sum = b[0], product = a[0];
+    for (int i = 1; i < n; i++) sum = rp_add(sum, b[i]);
+    rp_jit_break(call, "two");
+    for (int i = 1; i < n; i++) product = rp_add(rp_mul(product, a[i]), b[i]);
+    *result = rp_jit_value(call, rp_add(sum, product));
+    return RP_OK;
+}
+
+/* Pieces of few and of many values, their places on the stack and not, keep nothing of a call. */
+static void many_values_cross_a_break(void **state) {
+    static const int counts[] = {1, 8, 15, 16, 17, MANY};
+    (void)state;
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        int n = counts[k];
+        size_t live = 0;
+        rp_jit *f = make(many_across, 2, &n);
+        for (int turn = 0; turn < 6; turn++) {
+            float data[MANY][4];
+            rp_value v[MANY], args = rp_value_tuple(v, (uint32_t)n);
+            for (int i = 0; i < n; i++) {
+                for (int j = 0; j < 4; j++) data[i][j] = (float)((i * 5 + j * 3 + turn) % 7 - 3);
+                v[i] = f32_of(data[i], 1, 4, 0);
+            }
+            rp_output *o = jit_ok(f, &args);
+            for (int j = 0; j < 4; j++) {
+                float sum = data[0][j], product = data[0][j];
+                for (int i = 1; i < n; i++) {
+                    sum += data[i][j] + (float)i;
+                    product = product * data[i][j] + (data[i][j] + (float)i);
+                }
+                assert_true(((const float *)jit_result(o)->tensor.data)[j] == sum + product);
+            }
+            rp_output_free(o);
+            if (turn == 3) live = base_live();
+        }
+        assert_int_equal(base_live(), live);
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_on_data),          cmocka_unit_test(a_print),
         cmocka_unit_test(a_loop_of_the_host),        cmocka_unit_test(ways_have_a_limit),
         cmocka_unit_test(a_recording_is_begun_anew), cmocka_unit_test(an_item_is_of_any_type),
+        cmocka_unit_test(many_values_cross_a_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include "base/alloc.h"
+
 enum { ROWS = 4, COLS = 6 };
 
 static const char *no_gpu;
@@ -168,6 +170,44 @@ static void bad_views_are_told(void **state) {
     rp_jit_free(one);
     rp_jit_free(both);
     rp_jit_free(in_place);
+}
+
+enum { MANY = 20 };
+static rp_status many_results(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    static rp_value item[MANY];
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    const int n = *(const int *)user;
+    (void)err;
+    for (int i = 0; i < n; i++) item[i] = rp_jit_value(call, rp_add_scalar(t, i));
+    *result = rp_value_tuple(item, (uint32_t)n);
+    return RP_OK;
+}
+
+/* Few have places on the stack, many have not; neither are kept. */
+static void many_results_are_views(void **state) {
+    static float memory[MANY][ROWS * COLS];
+    static const int counts[] = {15, 16, 17, MANY};
+    (void)state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        int n = counts[c];
+        rp_jit *f = jit_at(many_results, 2, RP_DYNAMIC_NONE, &n);
+        rp_view in = view(x, ROWS, COLS, COLS, 1), out[MANY];
+        rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
+        size_t live = 0;
+        for (int i = 0; i < n; i++) out[i] = view(memory[i], ROWS, COLS, 1, ROWS);
+        for (int turn = 0; turn < 4; turn++) {
+            rp_error err = {0};
+            memset(memory, 0, sizeof memory);
+            CHECK_OK(rp_jit_run_views(f, &args, out, (uint32_t)n, NULL, &err), &err);
+            for (int i = 0; i < n; i++)
+                for (int k = 0; k < ROWS * COLS; k++)
+                    assert_true(memory[i][k % COLS * ROWS + k / COLS] == x[k] + (float)i);
+            if (turn == 2) live = base_live();
+        }
+        assert_int_equal(base_live(), live);
+        rp_jit_free(f);
+    }
 }
 
 /* A view may be elsewhere in each call, since its copy is not; what is dense stays where it was, whatever was copied between. */
@@ -385,6 +425,7 @@ int main(void) {
         cmocka_unit_test_setup(drawn_views_of_graphs_of_a_gpu, fresh),
         cmocka_unit_test_setup(copies_are_told, fresh),
         cmocka_unit_test_setup(bad_views_are_told, fresh),
+        cmocka_unit_test_setup(many_results_are_views, fresh),
         cmocka_unit_test_setup(views_move_and_dense_arguments_stay, fresh),
         cmocka_unit_test_setup(views_that_are_written_are_captured, fresh),
         cmocka_unit_test_setup(a_graph_that_is_required, fresh),

@@ -321,6 +321,19 @@ static ir_graph *attention_graph(const char *cache, int head_dim) {
     return g;
 }
 
+/* No kernel of attention reads what those in front of it write before they have. */
+static void waits_before_it_runs(const lower_piece *p) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        const char *from = p->source + p->kernels[i].begin, *wait = strstr(from, "rk_wait();"),
+                   *run = strstr(from, "A::run("), *end = p->source + p->kernels[i].end;
+        if (!run || run >= end) continue;
+        n++;
+        if (!wait || wait > run) fail_msg("%s does not wait", p->kernels[i].name);
+    }
+    assert_true(n > 0);
+}
+
 /* 8 kv heads: as many clusters a row, of fewer blocks the more rows there are (blocks of more warps where it is one of long heads); on tensor cores then rows are streamed; then tiles of rows. */
 static void attention_has_the_blocks_of_its_class(void **state) {
     static const struct {
@@ -346,6 +359,7 @@ static void attention_has_the_blocks_of_its_class(void **state) {
         lower_piece p;
         int64_t blocks;
         CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        waits_before_it_runs(&p);
         const lower_alt *alt = attention_of(&p, want[i].rows, &blocks);
         if (!strstr(alt->symbol, want[i].kernel) || blocks != want[i].blocks)
             fail_msg("%s, %d rows: %d blocks of %s, want %d of %s", want[i].cache,
@@ -451,6 +465,29 @@ static void products_of_many_rows_have_tiles_that_fit(void **state) {
 }
 
 /* What is printed and dumped is what would be compiled, templates included. */
+/* A launch is told by the fusion that it is of; what copies an output is of none, whatever is in front of it. */
+static void launches_name_their_fusion(void **state) {
+    static const char text[] = "graph @g(%x: f32[T,8], %y: f32[T,4]) where T in [1,64] {\n"
+                               "  %0 = exp %x\n  %1 = sum %y {axis=1}\n  %2 = exp %1\n"
+                               "  ret %0, %2, %0, %2 }\n";
+    (void)state;
+    for (int gpu = 0; gpu < 2; gpu++) {
+        lower_options o = {.target = gpu ? GEN_CUDA : GEN_HOST};
+        lower_piece p;
+        rp_error err = {0};
+        ir_graph *g;
+        CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_int_equal(p.n_launches, 4);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_int_equal(p.launches[i].group, i < 2 ? i : UINT32_MAX);
+        for (uint32_t i = 0; i < p.n_kernels; i++)
+            assert_int_equal(p.kernels[i].group, i < 2 ? i : UINT32_MAX);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void the_source_is_the_unit_of_all_kernels(void **state) {
     static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
     (void)state;
@@ -578,6 +615,7 @@ int main(void) {
         cmocka_unit_test(text_is_the_same_every_time),
         cmocka_unit_test(segments_begin_behind_those_in_front),
         cmocka_unit_test(names_are_distinct),
+        cmocka_unit_test(launches_name_their_fusion),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(long_columns_are_summed_row_by_row),
         cmocka_unit_test(tiles_go_down_in_whole_lines),

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "ir/op_attrs.h"
 #include "reprise/reprise.h"
 #include "support/trees.h"
 
@@ -81,6 +82,46 @@ static int registered(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         CHECK_OK(rp_op_register(&all[i], &err), &err);
     return 0;
+}
+
+/* Two lists are equal where every attribute is: each of them, whichever differs, of each kind and at each end of a list. */
+static void each_difference_counts(void **state) {
+    static const int64_t is[] = {1, 2}, is2[] = {1, 3}, is3[] = {0, 2};
+    static const double fs[] = {1, 2}, fs2[] = {1, 3}, fs3[] = {0, 2};
+    static const char *const ss[] = {"a", "b"}, *const ss2[] = {"a", "c"}, *const ss3[] = {"", "b"};
+    const rp_op_attr base[] = {{.name = "a", .kind = RP_OP_I64, .i = 1},
+                               {.name = "b", .kind = RP_OP_F64, .f = 1},
+                               {.name = "c", .kind = RP_OP_STRING, .s = "x"},
+                               {.name = "d", .kind = RP_OP_I64S, .n = 2, .is = is},
+                               {.name = "e", .kind = RP_OP_F64S, .n = 2, .fs = fs},
+                               {.name = "f", .kind = RP_OP_STRINGS, .n = 2, .ss = ss}};
+    const rp_op_attr other[] = {{.name = "a", .kind = RP_OP_I64, .i = 2},
+                                {.name = "z", .kind = RP_OP_I64, .i = 1},
+                                {.name = "a", .kind = RP_OP_F64, .i = 1},
+                                {.name = "b", .kind = RP_OP_F64, .f = 2},
+                                {.name = "c", .kind = RP_OP_STRING, .s = "xy"},
+                                {.name = "d", .kind = RP_OP_I64S, .n = 2, .is = is2},
+                                {.name = "d", .kind = RP_OP_I64S, .n = 2, .is = is3},
+                                {.name = "d", .kind = RP_OP_I64S, .n = 1, .is = is},
+                                {.name = "e", .kind = RP_OP_F64S, .n = 2, .fs = fs2},
+                                {.name = "e", .kind = RP_OP_F64S, .n = 2, .fs = fs3},
+                                {.name = "e", .kind = RP_OP_F64S, .n = 1, .fs = fs},
+                                {.name = "f", .kind = RP_OP_STRINGS, .n = 2, .ss = ss2},
+                                {.name = "f", .kind = RP_OP_STRINGS, .n = 2, .ss = ss3},
+                                {.name = "f", .kind = RP_OP_STRINGS, .n = 1, .ss = ss}};
+    static const uint32_t at[] = {0, 0, 0, 1, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5};
+    (void)state;
+    rp_op_attr twin[6];
+    memcpy(twin, base, sizeof twin);
+    assert_true(ir_op_attrs_equal(base, twin, 6));
+    assert_true(ir_op_attrs_hash(7, base, 6) == ir_op_attrs_hash(7, twin, 6));
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        memcpy(twin, base, sizeof twin);
+        twin[at[i]] = other[i];
+        if (ir_op_attrs_equal(base, twin, 6)) fail_msg("difference %zu", i);
+        if (i != 1 && i != 2 && ir_op_attrs_hash(7, base, 6) == ir_op_attrs_hash(7, twin, 6))
+            fail_msg("hash of difference %zu", i);
+    }
 }
 
 /* --- text --------------------------------------------------------------------------------------- */
@@ -330,6 +371,7 @@ static void values_of_an_unknown_op_are_not_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_difference_counts),
         cmocka_unit_test(the_text_is_canonical),
         cmocka_unit_test(calls_are_checked),
         cmocka_unit_test(schemas_are_checked),

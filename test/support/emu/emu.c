@@ -722,6 +722,12 @@ void emu_left(char *out, size_t size) {
 
 static _Atomic(pid_t) starter; /* the process that has the GPU: its children do not */
 
+static _Thread_local const void *current;
+
+bool emu_entered(void) {
+    return current != NULL;
+}
+
 /* clang-format off */
 CU(emu_init, "cuInit", unsigned flags) {
     pid_t nobody = 0;
@@ -745,8 +751,9 @@ CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int de
 CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = memory_size(); return 0; }
 CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
 CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return emu_count(EMU_CONTEXT, -1, device); }
-CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return starter == getpid() ? 0 : NOT_INITIALIZED; }
+CU(emu_context_set, "cuCtxSetCurrent", void *context) { current = context; return starter == getpid() ? 0 : NOT_INITIALIZED; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
+    if (!emu_entered()) return NO_CONTEXT;
     *total = memory_size(); *available = *total > taken ? *total - taken : 0; return 0; }
 /* Each function has some shared memory of its own: what a launch asks for is beside it. */
 CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) {
@@ -760,6 +767,7 @@ CU(emu_function_get, "cuFuncGetAttribute", int *out, int attribute, void *f) {
 
 CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
     void *p = NULL;
+    if (!emu_entered()) return NO_CONTEXT;
     if (!emu_may()) return CAPTURE_UNSUPPORTED;
     (void)pthread_mutex_lock(&lock);
     int code = area_new(size, false, &p);
@@ -947,6 +955,7 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *user) {
 
 /* The image begins with its size, for it is no ELF file of a GPU. */
 CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
+    if (!emu_entered()) return NO_CONTEXT;
     if (!emu_may()) return CAPTURE_UNSUPPORTED;
     uint64_t size = 0;
     char path[64];

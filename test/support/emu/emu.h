@@ -14,6 +14,7 @@ enum {
     INVALID = 1,
     OUT_OF_MEMORY = 2,
     NOT_INITIALIZED = 3,
+    NO_CONTEXT = 201,
     NO_PTX = 218,
     NOT_FOUND = 500,
     NOT_READY = 600,
@@ -89,5 +90,7 @@ int emu_memory_free(uint64_t at) EXPORT("cuMemFree_v2");
 
 /* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */
 bool emu_may(void);
+/* Whether this thread has a current context, without which a driver makes and launches nothing. */
+bool emu_entered(void);
 
 #endif

@@ -152,6 +152,7 @@ static int add_branch(emu_graph *g, cuda_branch_node *node, void **out) {
 
 CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *from,
    const cuda_edge *edges, size_t n, cuda_node *node) {
+    if (!emu_entered()) return NO_CONTEXT;
     emu_graph *g = graph;
     if (n != (g->last ? 1u : 0u) || (n && *from != g->last)) return INVALID; /* chains only */
     if (node->kind == CUDA_NODE_BRANCH) return add_branch(g, (void *)node, out);
@@ -240,6 +241,7 @@ CU(emu_node_copy, "cuGraphMemcpyNodeGetParams", void *node, cuda_copy_3d *out) {
 
 CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph,
    unsigned long long flags) {
+    if (!emu_entered()) return NO_CONTEXT;
     emu_graph *to = calloc(1, sizeof *to);
     (void)flags;
     for (const emu_node *k = ((emu_graph *)graph)->first; k; k = k->next) {
@@ -426,6 +428,7 @@ static int refuse(void *stream) {
 }
 
 CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) {
+    if (!emu_entered()) return NO_CONTEXT;
     emu_stream *s = calloc(1, sizeof *s);
     (void)flags;
     if (s) s->work = calloc(1, sizeof *s->work);
@@ -518,6 +521,7 @@ CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) {
 
 CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
    unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+    if (!emu_entered()) return NO_CONTEXT;
     emu_node k = {.f = function, .grid = gx, .threads = bx, .shared = shared};
     (void)extra;
     if (gy * gz * by * bz != 1) return INVALID;
@@ -528,6 +532,7 @@ CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsig
 /* An edge to what is no kernel is a full one. */
 CU(emu_launch_with, "cuLaunchKernelEx", const cuda_launch_config *c, void *function,
    void **parameters, void **extra) {
+    if (!emu_entered()) return NO_CONTEXT;
     const emu_stream *s = c->stream;
     const emu_node *last = s && s->graph ? s->graph->last : NULL;
     emu_node k = {.f = function, .grid = c->grid[0], .threads = c->block[0], .shared = c->shared};
@@ -558,6 +563,7 @@ static int copy_staged(const emu_stream *s, const emu_node *k) {
 }
 
 CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
+    if (!emu_entered()) return NO_CONTEXT;
     const emu_stream *s = stream;
     const emu_node k = {.kind = COPY, .to = to, .from = from, .size = size};
     if (s && s->graph) return give(stream, &k);
@@ -590,6 +596,7 @@ CU(emu_copy_out, "cuMemcpyDtoHAsync_v2", void *to, uint64_t from, size_t size, v
 }
 
 CU(emu_memory_set, "cuMemsetD8Async", uint64_t at, unsigned char value, size_t size, void *stream) {
+    if (!emu_entered()) return NO_CONTEXT;
     return give(stream, &(emu_node){.kind = SET, .to = at, .value = value, .size = size});
 }
 
@@ -599,6 +606,7 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 }
 
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
+    if (!emu_entered()) return NO_CONTEXT;
     if (((emu_stream *)stream)->graph) return refuse(stream);
     emu_task t = {.graph = calloc(1, sizeof *t.graph)};
     int code = t.graph ? 0 : OUT_OF_MEMORY;
@@ -642,6 +650,7 @@ typedef struct emu_event {
 } emu_event;
 
 CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) {
+    if (!emu_entered()) return NO_CONTEXT;
     (void)flags;
     *out = calloc(1, sizeof(emu_event));
     return emu_count(EMU_EVENT, 1, *out ? 0 : OUT_OF_MEMORY);
