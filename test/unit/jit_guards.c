@@ -254,6 +254,12 @@ static void marked_sizes_are_symbols_at_once(void **state) {
     assert_string_equal(err.text, "forward: L['x'].size()[0] is 65, which is outside of its mark, "
                                   "[1, 64]");
     rp_jit_free(f);
+    f = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 2, INT64_MAX, &err), &err);
+    assert_int_equal(run_one(f, 1, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "forward: L['x'].size()[0] is 1, which is outside of its mark, "
+                                  "[2, int_oo]");
+    rp_jit_free(f);
 }
 
 static void a_static_mark_holds(void **state) {
