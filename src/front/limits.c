@@ -11,6 +11,7 @@ typedef struct counted {
     rp_jit_fn fn;
     uint64_t entries;
     uint32_t functions;
+    bool warned; /* of the limit of all of them */
 } counted;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,6 +40,7 @@ void front_limits_leave(rp_jit_fn fn, uint32_t entries) {
     (void)pthread_mutex_lock(&lock);
     counted **c = find(fn), *gone = *c;
     gone->entries -= entries;
+    gone->warned = gone->warned && entries == 0; /* there is room again */
     if (--gone->functions == 0) {
         *c = gone->next;
         base_free(gone);
@@ -48,7 +50,9 @@ void front_limits_leave(rp_jit_fn fn, uint32_t entries) {
 
 void front_limits_add(rp_jit_fn fn, int64_t entries) {
     (void)pthread_mutex_lock(&lock);
-    (*find(fn))->entries += (uint64_t)entries;
+    counted *c = *find(fn);
+    c->entries += (uint64_t)entries;
+    c->warned = c->warned && entries >= 0;
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -56,6 +60,16 @@ uint64_t front_limits_count(rp_jit_fn fn) {
     (void)pthread_mutex_lock(&lock);
     const counted *c = *find(fn); /* there as long as a function is over fn */
     uint64_t n = c ? c->entries : 0;
+    (void)pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* Functions over fn; 0: that their limit is reached has been said. */
+static uint32_t not_warned(rp_jit_fn fn) {
+    (void)pthread_mutex_lock(&lock);
+    counted *c = *find(fn);
+    uint32_t n = c->warned ? 0 : c->functions;
+    c->warned = true;
     (void)pthread_mutex_unlock(&lock);
     return n;
 }
@@ -123,6 +137,8 @@ static void put_cure(const rp_jit *f, const front_args *a, uint32_t at, base_buf
 
 void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
     base_buf b;
+    uint32_t functions = accumulated ? not_warned(f->fn) : 1;
+    if (!functions) return;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "reprise hit %s (%u); function: '%s' (%s:%d)",
                     accumulated ? "accumulated_recompile_limit" : "recompile_limit",
@@ -138,6 +154,9 @@ void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
             base_buf_puts(&b, "; ask less of sizes (rp_dim_compare needs no guard)");
     }
     (void)pthread_mutex_unlock(&f->lock);
+    if (accumulated && functions > 1)
+        base_buf_printf(&b, "; %u rp_jit are over that C function: make one, and call it",
+                        functions);
     base_buf_puts(&b, "; further forms run with every size a symbol");
     if (!b.failed) base_log(RP_LOG_WARNING, "%s", b.data);
     base_buf_done(&b);

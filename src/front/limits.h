@@ -10,7 +10,8 @@ void front_limits_leave(rp_jit_fn fn, uint32_t entries);
 void front_limits_add(rp_jit_fn fn, int64_t entries);
 uint64_t front_limits_count(rp_jit_fn fn);
 
-/* The warning of a limit: which, what differed last, the values seen, and what to write to avoid it. By turn. */
+/* The warning of a limit: which, what differed last, the values seen, and what to write to avoid it; of the limit of a C function once for all
+ * functions over it. By turn. */
 void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated);
 
 #endif

@@ -161,6 +161,12 @@ rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, v
 
 /* --- symbols ---------------------------------------------------------------------------------------- */
 
+/* An upper end of a range as torch has it. */
+static const char *end_of(int64_t max, char out[24]) {
+    (void)snprintf(out, 24, "%lld", (long long)max);
+    return max == INT64_MAX ? "int_oo" : out;
+}
+
 /* The symbol that this size is to be, by marks and history; false where it is a number. */
 static rp_status want_symbol(const tracing *t, const char *source, const rp_value *v, uint32_t d,
                              front_symbol *out, bool *is, rp_error *err) {
@@ -169,11 +175,12 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
     *is = false;
     *out = (front_symbol){.hint = hint, .max = INT64_MAX, .divisor = 1, .table_i = UINT32_MAX};
     if (v->state || (m && m->kind == FRONT_MARK_STATIC)) return RP_OK;
-    if (m && (hint < m->min || hint > m->max))
-        return rp_fail(err, RP_INVALID,
-                       "%s: %s.size()[%u] is %lld, which is outside of its mark, [%lld, %lld]",
-                       t->f->name, source, d, (long long)hint, (long long)m->min,
-                       (long long)m->max);
+    if (m && (hint < m->min || hint > m->max)) {
+        char max[24];
+        return rp_fail(
+            err, RP_INVALID, "%s: %s.size()[%u] is %lld, which is outside of its mark, [%lld, %s]",
+            t->f->name, source, d, (long long)hint, (long long)m->min, end_of(m->max, max));
+    }
     if (t->eager) return RP_OK; /* a number */
     if (m && m->yields && front_has_own_code(t->f, hint)) return RP_OK;
     if (m) {
@@ -195,10 +202,9 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
 }
 
 static void log_symbol(const front_symbol *y) {
-    char max[24] = "int_oo";
-    if (y->max != INT64_MAX) (void)snprintf(max, sizeof max, "%lld", (long long)y->max);
+    char max[24];
     base_log_ch(RP_LOG_CH_DYNAMIC, false, "create_symbol %s = %lld for %s [%lld, %s]", y->name,
-                (long long)y->hint, y->source, (long long)y->min, max);
+                (long long)y->hint, y->source, (long long)y->min, end_of(y->max, max));
 }
 
 static rp_status add_symbols(tracing *t, uint32_t i, rp_error *err) {

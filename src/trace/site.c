@@ -70,6 +70,7 @@ static void name_call(const char *call, rp_error *err) {
     const char *name = call + 3;
     const size_t n = strlen(name), room = sizeof err->text;
     if (strncmp(err->text, name, n) == 0 && !ir_name_char(err->text[n])) return;
+    if (strncmp(err->text, call, n + 3) == 0 && !ir_name_char(err->text[n + 3])) return;
     if (n + 3 > room / 2) return;
     memmove(err->text + n + 2, err->text, room - n - 3);
     memcpy(err->text, name, n);

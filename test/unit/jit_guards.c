@@ -254,6 +254,12 @@ static void marked_sizes_are_symbols_at_once(void **state) {
     assert_string_equal(err.text, "forward: L['x'].size()[0] is 65, which is outside of its mark, "
                                   "[1, 64]");
     rp_jit_free(f);
+    f = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 2, INT64_MAX, &err), &err);
+    assert_int_equal(run_one(f, 1, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "forward: L['x'].size()[0] is 1, which is outside of its mark, "
+                                  "[2, int_oo]");
+    rp_jit_free(f);
 }
 
 static void a_static_mark_holds(void **state) {
@@ -388,7 +394,15 @@ static void functions_of_one_fn_share_a_limit(void **state) {
     assert_true(said.len == 0);
     ran_one(f, 4);
     CHECK_HEARD(&said, "reprise hit accumulated_recompile_limit (3)");
+    CHECK_HEARD(&said, "; 2 rp_jit are over that C function: make one, and call it; further forms");
     assert_int_equal(jit_info(f).general, 1);
+    const size_t once = said.len;
+    rp_jit *h = limited(doubled, RP_DYNAMIC_NONE, 0, 3); /* nothing more is said */
+    ran_one(g, 5);
+    ran_one(h, 6);
+    assert_int_equal(jit_info(h).general, 1);
+    assert_int_equal(said.len, once);
+    rp_jit_free(h);
     rp_jit_free(g);
     heard_done(&said);
     rp_jit_free(f);
