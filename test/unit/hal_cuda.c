@@ -272,6 +272,32 @@ static rp_status capture_calls(hal_device *d, rp_error *err) {
     return st;
 }
 
+/* Code may come while calls are captured; afterwards this thread is as strict as before. */
+static void code_may_come_beside_a_capture(void **state) {
+    rp_error err = {0};
+    hal_device *d = NULL, *other = NULL;
+    hal_module *m = NULL;
+    hal_graph *g = NULL;
+    uint32_t n = 0;
+    size_t before = base_live();
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    CHECK_OK(hal_queue(d, &other, &err), &err);
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    CHECK_OK(other->ops->module_load(other, code_path, &m, &err), &err);
+    int mode = 0;
+    (void)cuda_fake_driver.capture_mode(&mode);
+    assert_int_equal(mode, 0);
+    CHECK_OK(hal_capture_end(d, "none", &g, &n, &err), &err);
+    d->ops->graph_free(g);
+    other->ops->module_free(m);
+    hal_close(other);
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+    assert_int_equal(base_live(), before);
+}
+
 static void a_capture_may_fail_at_each_call(void **state) {
     uint32_t n = UINT32_MAX;
     (void)state;
@@ -580,6 +606,7 @@ int main(void) {
         cmocka_unit_test(queues_and_events_may_fail_at_each_call),
         cmocka_unit_test(modules_and_graphs_may_fail_at_each_call),
         cmocka_unit_test(timing_may_fail_at_each_call),
+        cmocka_unit_test(code_may_come_beside_a_capture),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(what_is_put_off_keeps_its_context),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/spawn.h"
 #include "hal/cuda/code.h"
@@ -969,6 +970,27 @@ static void check_sequence(hal_device *d, const void *at, int64_t first) {
     for (int i = 0; i < N; i++) assert_int_equal(got[i], first + i);
 }
 
+/* Each launch has a time, and none is longer than all of it took. */
+static void times_are_within_the_call(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    enum { LAUNCHES = 3 };
+    int64_t *a = get_memory(d, N * 8), ns[LAUNCHES] = {0}, sum = 0;
+    long long one = 1;
+    void *aa[] = {a, a};
+    rp_error err = {0};
+    hal_launch l[LAUNCHES];
+    for (int i = 0; i < LAUNCHES; i++) l[i] = kernel(add_kernel, aa, 2, &one, N, 10);
+    const int64_t start = base_now_ns();
+    for (int times = 0; times < 2; times++) CHECK_OK(hal_time(d, l, LAUNCHES, 0, ns, &err), &err);
+    const int64_t elapsed = base_now_ns() - start;
+    for (int i = 0; i < LAUNCHES; i++) {
+        assert_true(ns[i] >= 0);
+        sum += ns[i];
+    }
+    assert_true(sum <= elapsed);
+    d->ops->release(d, a, N * 8);
+}
+
 /* Each launch of the list turns an array around and adds to it, so that order and sizes show. */
 static void gpu_kernels_run_in_order_and_replay(void **state) {
     hal_device *d = ((fixture *)*state)->d;
@@ -1208,6 +1230,7 @@ int main(void) {
         EACH(scratch_is_private_and_large_enough),
         EACH(host_call_error_stops_the_list),
         EACH(lists_within_lists_run_in_order),
+        EACH(times_are_within_the_call),
         EACH(a_full_log_keeps_the_latest),
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
