@@ -67,9 +67,9 @@ uint64_t front_limits_count(rp_jit_fn fn) {
 /* Functions over fn; 0: that their limit is reached has been said. */
 static uint32_t not_warned(rp_jit_fn fn) {
     (void)pthread_mutex_lock(&lock);
-    counted *c = *find(fn);
-    uint32_t n = c->warned ? 0 : c->functions;
-    c->warned = true;
+    counted *c = *find(fn); /* there, as above */
+    uint32_t n = c && !c->warned ? c->functions : 0;
+    if (c) c->warned = true;
     (void)pthread_mutex_unlock(&lock);
     return n;
 }
