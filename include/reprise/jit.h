@@ -59,8 +59,9 @@ typedef struct rp_jit_options {
     int line;
     rp_jit_fn fn;
     void *user;
-    const rp_compilation_config *config; /* copied; NULL: the defaults at level 2, compiled as a
-                                            whole, as where `backend` is set and no level */
+    const rp_compilation_config *config; /* copied; NULL: the defaults. Where it has no level, no
+                                            optimization_level and no enforce_eager that is 2,
+                                            compiled as a whole */
     rp_device *device; /* a reference is kept; NULL: one by `device` and `threads` of config */
     rp_dynamic dynamic;
     uint32_t recompile_limit;             /* entries; 0: that of config, 8 */

@@ -137,6 +137,22 @@ static rp_status without_entry(calling *c, rp_status st, const rp_error *why, rp
     return rp_fail(err, st, "%s", why->text);
 }
 
+/* A form of symbols may be more than a plan holds, and an op may want what is true of numbers and cannot be asked of symbols. Where
+ * none is asked of, that is an error (dynamic_shapes_config.type=unbacked). */
+static bool numbers_may_do(const rp_jit *f, rp_status st) {
+    return st == RP_UNSUPPORTED || (st == RP_INVALID && f->shapes != CONFIG_SHAPES_UNBACKED);
+}
+
+/* What fails with numbers, too, is told of the symbols. */
+static rp_status make_of_numbers(calling *c, rp_status st, rp_error *why) {
+    rp_error again = {0};
+    rp_status now = front_entry_make(c->f, c->a, FRONT_STATIC, c->to, &c->made, &again);
+    if (now != RP_OK && st == RP_INVALID) return st;
+    base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", c->f->name, why->text);
+    *why = again;
+    return now;
+}
+
 static rp_status make_entry(calling *c, bool general, rp_error *err) {
     rp_jit *f = c->f;
     front_sizes sizes = general || f->dynamic == RP_DYNAMIC_ALL ? FRONT_ALL
@@ -146,13 +162,13 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
     if (f->dynamic == RP_DYNAMIC_AUTO) RP_TRY(front_decisions_load(f, err));
     RP_TRY(front_see(f, c->a, err));
     rp_status st = front_entry_make(f, c->a, sizes, c->to, &c->made, &why);
-    /* A form of symbols may be more than a plan holds. */
-    if (st == RP_UNSUPPORTED && sizes != FRONT_STATIC && !c->made.began) {
-        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", f->name, why.text);
-        why = (rp_error){0};
-        st = front_entry_make(f, c->a, FRONT_STATIC, c->to, &c->made, &why);
+    if (sizes != FRONT_STATIC && !c->made.began && numbers_may_do(f, st))
+        st = make_of_numbers(c, st, &why);
+    if (st != RP_OK) {
+        st = without_entry(c, st, &why, err);
+        if (st != RP_OK) front_unsee(f);
+        return st;
     }
-    if (st != RP_OK) return without_entry(c, st, &why, err);
     front_entry *e = c->made.entry;
     e->number = f->next_number;
     e->general = general;

@@ -39,7 +39,7 @@ static rp_status key_of(const rp_jit *f, cache_key **out, rp_error *err) {
 
 static unsigned axes_of(const front_seen *s) {
     unsigned axes = 0;
-    for (uint32_t d = 0; d < s->rank; d++) axes |= (unsigned)s->wobbled[d] << d;
+    for (uint32_t d = 0; d < s->now.rank; d++) axes |= (unsigned)s->now.wobbled[d] << d;
     return axes;
 }
 
@@ -47,7 +47,7 @@ static void put_record(const rp_jit *f, base_buf *out) {
     base_buf_printf(out, FORMAT "\nby %" PRIx64 "\n", own_mark());
     for (const front_seen *s = f->seen; s; s = s->next)
         if (axes_of(s) && !strchr(s->source, '\n'))
-            base_buf_printf(out, "%x %u %s\n", axes_of(s), s->rank, s->source);
+            base_buf_printf(out, "%x %u %s\n", axes_of(s), s->now.rank, s->source);
 }
 
 static rp_status read_line(rp_jit *f, const char *line, rp_error *err) {

@@ -134,12 +134,17 @@ typedef struct front_mark {
 } front_mark;
 
 /* The sizes that a tensor had when it was last traced, and which of them have differed. */
-typedef struct front_seen {
-    struct front_seen *next;
+typedef struct front_sizes_seen {
     uint32_t rank;
     bool stored; /* by an earlier process: sizes are not known */
     int64_t dim[RP_MAX_RANK];
     bool wobbled[RP_MAX_RANK];
+} front_sizes_seen;
+
+typedef struct front_seen {
+    struct front_seen *next;
+    front_sizes_seen now, before; /* the last call */
+    bool is_new;                  /* there was nothing before it */
     char source[];
 } front_seen;
 
@@ -179,6 +184,7 @@ struct rp_jit {
     front_seen *seen;      /* by turn */
     bool warned;           /* likewise */
     bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
+    bool had_differed;     /* before the last call */
     uint32_t next_number;  /* likewise */
     pthread_mutex_t lock;  /* what follows */
     front_entry *entries;  /* a list, in any order */
@@ -455,6 +461,8 @@ const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, ui
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
+/* That call failed: the history is what it was. */
+void front_unsee(rp_jit *f);
 /* What an earlier process saw: bit d of axes for an axis that differed. Before any call is taken in. */
 rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigned axes,
                            rp_error *err) RP_MUST_USE;

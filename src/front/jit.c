@@ -64,7 +64,6 @@ static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) 
     } else {
         f->config = rp_config_new();
         if (!f->config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
-        RP_TRY(rp_config_set(f->config, "level=2", err));
     }
     RP_TRY(front_mode_take(f, o->mode, err));
     if (o->device) { /* it is what the configuration says from here on */

@@ -90,11 +90,11 @@ static front_seen *find_seen(const rp_jit *f, const char *source) {
 
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis) {
     const front_seen *s = find_seen(f, source);
-    return s && s->wobbled[axis];
+    return s && s->now.wobbled[axis];
 }
 
 /* A tensor of another rank begins anew. */
-static void merge(rp_jit *f, front_seen *s, const rp_buffer *b) {
+static void merge(rp_jit *f, front_sizes_seen *s, const rp_buffer *b) {
     bool same = s->rank == b->rank;
     for (uint32_t d = 0; d < b->rank; d++) {
         bool differs = same && !s->stored && s->dim[d] != b->dim[d];
@@ -112,7 +112,7 @@ static rp_status add_seen(rp_jit *f, const char *source, uint32_t rank, front_se
     front_seen *s = base_alloc(sizeof *s + n);
     if (!s) return rp_fail(err, RP_NOMEM, "sizes of %s", source);
     memcpy(s->source, source, n);
-    s->rank = rank;
+    s->now.rank = rank;
     s->next = f->seen;
     f->seen = *out = s;
     return RP_OK;
@@ -122,9 +122,10 @@ static rp_status see_one(rp_jit *f, const char *source, const rp_buffer *b, rp_e
     front_seen *s = find_seen(f, source);
     if (!s) {
         RP_TRY(add_seen(f, source, b->rank, &s, err));
-        memcpy(s->dim, b->dim, sizeof s->dim);
+        memcpy(s->now.dim, b->dim, sizeof s->now.dim);
+        s->is_new = true;
     }
-    merge(f, s, b);
+    merge(f, &s->now, b);
     return RP_OK;
 }
 
@@ -133,8 +134,8 @@ rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigne
     front_seen *s = find_seen(f, source);
     if (s) return RP_OK;
     RP_TRY(add_seen(f, source, rank, &s, err));
-    s->stored = true;
-    for (uint32_t d = 0; d < rank; d++) s->wobbled[d] = axes >> d & 1;
+    s->now.stored = true;
+    for (uint32_t d = 0; d < rank; d++) s->now.wobbled[d] = axes >> d & 1;
     return RP_OK;
 }
 
@@ -155,9 +156,32 @@ static void tell_missing(rp_jit *f) {
     }
 }
 
+static void begin_seeing(rp_jit *f) {
+    f->had_differed = f->differed;
+    for (front_seen *s = f->seen; s; s = s->next) {
+        s->before = s->now;
+        s->is_new = false;
+    }
+}
+
+void front_unsee(rp_jit *f) {
+    f->differed = f->had_differed;
+    for (front_seen **p = &f->seen; *p;) {
+        front_seen *s = *p;
+        if (s->is_new) {
+            *p = s->next;
+            base_free(s);
+            continue;
+        }
+        s->now = s->before;
+        p = &s->next;
+    }
+}
+
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) {
     rp_status st = RP_OK;
     base_buf source;
+    begin_seeing(f);
     base_buf_init(&source, 0);
     for (uint32_t i = 0; i < a->n_tensors && st == RP_OK; i++) {
         base_buf_clear(&source);

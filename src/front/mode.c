@@ -70,10 +70,9 @@ static rp_status take_copies(rp_jit *f, const named *m, rp_error *err) {
     return rp_config_set_key(f->config, "cudagraph_copy_inputs", "null", err);
 }
 
-/* Who names a compiler, or how it is to work, wants something compiled. */
-static bool wants_level(const rp_compilation_config *c, const named *m) {
-    return (c->typed[CONFIG_ID_backend] || m->graphs || m->tunes) && !c->typed[CONFIG_ID_level] &&
-           !c->typed[CONFIG_ID_optimization_level] && !c->enforce_eager;
+/* Who asks for a function that is compiled wants something compiled, whatever else the configuration says. */
+static bool says_level(const rp_compilation_config *c) {
+    return c->typed[CONFIG_ID_level] || c->typed[CONFIG_ID_optimization_level] || c->enforce_eager;
 }
 
 /* Beside the options that are given, which are held as elsewhere. */
@@ -95,7 +94,7 @@ rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) {
     RP_TRY(check_backend(f->config, err));
     RP_TRY(take_copies(f, m, err));
     f->capture.named = m->graphs;
-    if (wants_level(f->config, m)) RP_TRY(rp_config_set(f->config, "level=2", err));
+    if (!says_level(f->config)) RP_TRY(rp_config_set(f->config, "level=2", err));
     return m->tunes ? take_tuning(f, m, err) : RP_OK;
 }
 

@@ -206,6 +206,89 @@ static void the_limit_may_be_a_setting(void **state) {
     }
 }
 
+static rp_status rows_times_w(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(
+        call, rp_linear(rp_jit_tensor(call, &args->item[0]), rp_jit_tensor(call, &args->item[1])));
+    return RP_OK;
+}
+
+static rp_status call_linear(rp_jit *f, int64_t rows, int64_t k, rp_error *err) {
+    static float x[MOST * 2], w[3 * 8];
+    rp_output *o = NULL;
+    rp_value in[] = {f32_of(x, 2, rows, k), f32_of(w, 2, 3, 8)}, args = rp_value_tuple(in, 2);
+    rp_status st = rp_jit_run(f, &args, &o, err);
+    rp_output_free(o);
+    return st;
+}
+
+/* The k that did not fit is no size that has differed. */
+static void a_call_that_fails_changes_no_other(void **state) {
+    static const char *const types[] = {"level=1 dynamic_shapes_config.type=unbacked", "level=1"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_jit *f = jit_by(jit_options(rows_times_w), types[i]);
+        assert_int_equal(call_linear(f, 4, 7, &err), RP_INVALID);
+        CHECK_OK(call_linear(f, 4, 8, &err), &err);
+        assert_int_equal(call_linear(f, 4, 7, &err), RP_INVALID);
+        CHECK_OK(call_linear(f, 5, 8, &err), &err); /* rows are a symbol, k is not */
+        assert_int_equal(call_linear(f, 5, 7, &err), RP_INVALID);
+        for (int64_t rows = 6; rows < 9; rows++) CHECK_OK(call_linear(f, rows, 8, &err), &err);
+        assert_int_equal(jit_info(f).entries, 2);
+        rp_jit_free(f);
+    }
+}
+
+/* Takes numbers alone. */
+static rp_status of_numbers(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    int64_t n;
+    if (!rp_dim_is_const(rp_tensor_dim(rp_jit_tensor(call, &args->item[0]), 0), &n)) {
+        (void)snprintf(err->text, sizeof err->text, "a size is no number");
+        return RP_INVALID;
+    }
+    return doubled(user, call, args, result, err);
+}
+
+static void what_fails_with_symbols_is_made_of_numbers(void **state) {
+    rp_error err = {0};
+    (void)state;
+    rp_jit *f = jit_by(jit_options(of_numbers), "level=1");
+    for (int64_t n = 4; n < 8; n++) CHECK_OK(call(f, n, 0, &err), &err);
+    assert_int_equal(jit_info(f).entries, 4);
+    assert_int_equal(jit_info(f).eager, 0);
+    rp_jit_free(f);
+    rp_jit_options o = jit_options(of_numbers);
+    o.dynamic = RP_DYNAMIC_ALL;
+    f = jit_by(o, "level=1");
+    CHECK_OK(call(f, 4, 0, &err), &err);
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, 2, INT64_MAX, &err), &err); /* is to be one */
+    assert_int_equal(call(f, 5, 0, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "a size is no number"));
+    rp_jit_free(f);
+}
+
+static void without_a_level_it_is_two(void **state) {
+    static const struct {
+        const char *settings;
+        bool compiles;
+    } is[] = {{"threads=1", true},          {"recompile_limit=3", true},
+              {"isa=portable", true},       {"dynamic_shapes_config.type=unbacked", true},
+              {"level=0", false},           {"optimization_level=0", false},
+              {"enforce_eager=true", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        rp_error err = {0};
+        rp_jit *f = make(NULL, is[i].settings);
+        CHECK_OK(call(f, 8, 0, &err), &err);
+        if ((jit_info(f).compiles == 1) != is[i].compiles) fail_msg("%s", is[i].settings);
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_may_be_a_setting),
@@ -215,6 +298,9 @@ int main(void) {
         cmocka_unit_test(what_is_for_others_is_not_measured),
         cmocka_unit_test(a_word_without_a_list_is_refused),
         cmocka_unit_test(types_of_dynamic_shapes_act),
+        cmocka_unit_test(a_call_that_fails_changes_no_other),
+        cmocka_unit_test(what_fails_with_symbols_is_made_of_numbers),
+        cmocka_unit_test(without_a_level_it_is_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
