@@ -5,6 +5,7 @@
 #include "autograph/memory.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "front/again.h"
 #include "ir/site.h"
@@ -34,15 +35,30 @@ static void put_break(const rp_jit *f, const front_break *why, base_buf *out) {
     put_source(why->file, why->line, out);
 }
 
+/* By lock. Other entries come to the same break; torch tells it once, too. */
+static bool is_new_break(rp_jit *f, const base_buf *text) {
+    const uint64_t hash = base_hash64(text->data, text->len);
+    const uint32_t n = f->n_breaks_told;
+    for (uint32_t i = 0; i < n && i < FRONT_BREAKS_TOLD; i++)
+        if (f->break_told[i] == hash) return false;
+    f->break_told[n % FRONT_BREAKS_TOLD] = hash;
+    f->n_breaks_told++;
+    return true;
+}
+
 void front_break_tell(rp_jit *f, const front_break *why) {
     base_buf b;
+    bool is_new = false;
     (void)pthread_mutex_lock(&f->lock);
     f->breaks++;
     (void)pthread_mutex_unlock(&f->lock);
     if (!base_log_on(RP_LOG_CH_GRAPH_BREAKS, false)) return;
     base_buf_init(&b, 0);
     put_break(f, why, &b);
-    if (!b.failed) base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
+    (void)pthread_mutex_lock(&f->lock);
+    if (!b.failed) is_new = is_new_break(f, &b);
+    (void)pthread_mutex_unlock(&f->lock);
+    if (is_new) base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
     base_buf_done(&b);
 }
 

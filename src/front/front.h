@@ -149,7 +149,7 @@ typedef struct front_seen {
 } front_seen;
 
 /* Which entry served which words, by their hash: a guess, at one of some places next to each other. */
-enum { FRONT_MEMO = 512, FRONT_MEMO_NEAR = 4 };
+enum { FRONT_MEMO = 512, FRONT_MEMO_NEAR = 4, FRONT_BREAKS_TOLD = 64 };
 typedef struct front_memo {
     uint64_t hash;
     front_entry *entry; /* NULL: none */
@@ -195,6 +195,8 @@ struct rp_jit {
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
+    uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
+    uint32_t n_breaks_told;
     atomic_uint views_told
         [2]; /* of outputs, of arguments: bits of those of which the log has said that they are copied */
 };

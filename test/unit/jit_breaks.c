@@ -76,6 +76,32 @@ static void a_print(void **state) {
     rp_jit_free(plain);
 }
 
+static int times_in(const base_buf *heard, const char *text) {
+    int n = 0;
+    for (const char *p = heard->data; p && (p = strstr(p, text)); p++) n++;
+    return n;
+}
+
+static void each_entry_comes_to_it_and_one_tells(void **state) {
+    static const int64_t rows[] = {16, 12, 16, 10};
+    int prints = 0;
+    rp_jit *f = jit_at(attention, 2, RP_DYNAMIC_NONE, &prints);
+    base_buf heard;
+    (void)state;
+    fill();
+    heard_start(&heard, "graph_breaks");
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) rp_jit_reset(f); /* forgets what was told, too */
+        rp_value v[] = {f32_of(x, 2, rows[i], 8), f32_of(w, 2, 8, 8)};
+        rp_value args = rp_value_tuple(v, 2);
+        rp_output_free(jit_ok(f, &args));
+        if (i == 2) assert_int_equal(jit_info(f).breaks, 2);
+        assert_int_equal(times_in(&heard, "Graph break in user code"), i == 3 ? 2 : 1);
+    }
+    heard_done(&heard);
+    rp_jit_free(f);
+}
+
 /* --- a loop of the host ------------------------------------------------------------------------- */
 
 /* Halves until the largest is below 1: a break a round. */
@@ -291,9 +317,13 @@ static void many_values_cross_a_break(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_branch_on_data),          cmocka_unit_test(a_print),
-        cmocka_unit_test(a_loop_of_the_host),        cmocka_unit_test(ways_have_a_limit),
-        cmocka_unit_test(a_recording_is_begun_anew), cmocka_unit_test(an_item_is_of_any_type),
+        cmocka_unit_test(a_branch_on_data),
+        cmocka_unit_test(a_print),
+        cmocka_unit_test(each_entry_comes_to_it_and_one_tells),
+        cmocka_unit_test(a_loop_of_the_host),
+        cmocka_unit_test(ways_have_a_limit),
+        cmocka_unit_test(a_recording_is_begun_anew),
+        cmocka_unit_test(an_item_is_of_any_type),
         cmocka_unit_test(many_values_cross_a_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
