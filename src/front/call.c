@@ -285,7 +285,11 @@ rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *
     c.made = (front_made){0};
     if (out->output) *out->output = NULL;
     rp_status st = front_args_read(&a, args, &why);
-    if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
+    if (st != RP_OK)
+        st = rp_fail(err, st, "arguments of %s: %s%s", f->name, why.text,
+                     innermost ? "; what a function is given while it is traced is no argument of "
+                                 "a call: call the C function itself"
+                               : "");
     if (st == RP_OK) out->mode = front_mode_of_call(f, args);
     bool again = st == RP_OK;
     while (again) {

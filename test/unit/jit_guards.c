@@ -499,6 +499,28 @@ static void a_trace_inside_of_itself_is_refused(void **state) {
     rp_jit_free(f);
 }
 
+static rp_status handing_on(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    rp_output *o = NULL;
+    (void)call;
+    *result = args->item[0];
+    return rp_jit_run(*(rp_jit **)user, args, &o, err);
+}
+
+static void values_of_a_trace_are_no_arguments(void **state) {
+    rp_jit *f = NULL, *g = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    rp_jit **inner[] = {&f, &g};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        f = jit_at(handing_on, 2, RP_DYNAMIC_AUTO, inner[i]);
+        assert_int_equal(run_one(f, 4, NULL, &err), RP_INVALID);
+        if (!strstr(err.text, ": call the C function itself")) fail_msg("%s", err.text);
+        rp_jit_free(f);
+    }
+    rp_jit_free(g);
+}
+
 /* At level 0 sizes are numbers, and the range of a mark holds. */
 static void marks_hold_at_level_0(void **state) {
     rp_error err = {0};
@@ -576,6 +598,7 @@ int main(void) {
         cmocka_unit_test(a_function_that_is_gone_leaves_room),
         cmocka_unit_test(threads_share_entries),
         cmocka_unit_test(a_trace_inside_of_itself_is_refused),
+        cmocka_unit_test(values_of_a_trace_are_no_arguments),
         cmocka_unit_test(marks_hold_at_level_0),
         cmocka_unit_test(places_are_no_guards),
     };
