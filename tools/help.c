@@ -193,6 +193,47 @@ static int print_owned(rp_status st, char *text, const rp_error *err) {
     return 0;
 }
 
+/* Entries of a list of settings or variables (two spaces, the name, `=` and its default; what is said of it stands further in) which are
+ * called so, or that and a dot; false: none. */
+static bool print_entries(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    bool is = false, any = false;
+    for (const char *at = list, *end; *at; at = end) {
+        end = at + strcspn(at, "\n");
+        end += *end != 0;
+        if (strncmp(at, "  ", 2) != 0 || at[2] != ' ') {
+            is = strncmp(at, "  ", 2) == 0 && strncmp(at + 2, name, n) == 0 &&
+                 strchr("=.\n", at[2 + n]) != NULL;
+            any = any || is;
+        }
+        if (is) (void)fwrite(at, 1, (size_t)(end - at), stdout);
+    }
+    return any;
+}
+
+/* As a flag is spelt, too. */
+static void setting_name(const char *topic, char *out, size_t size) {
+    if (strncmp(topic, "--", 2) == 0) topic += 2;
+    (void)snprintf(out, size, "%s", topic);
+    for (char *p = out; *p; p++)
+        if (*p == '-') *p = '_';
+}
+
+/* A setting, a group of them, a variable. */
+static bool help_entry(const char *topic) {
+    rp_error err = {0};
+    char name[96], *text = NULL;
+    setting_name(topic, name, sizeof name);
+    bool found = rp_config_help_of(name, &text, &err) == RP_OK;
+    if (found) return print_owned(RP_OK, text, &err) == 0;
+    if (rp_config_help_text(&text, &err) == RP_OK) found = print_entries(text, name);
+    rp_config_text_free(text);
+    text = NULL;
+    if (!found && rp_env_help_text(&text, &err) == RP_OK) found = print_entries(text, name);
+    rp_config_text_free(text);
+    return found;
+}
+
 static const char *const topics[] = {"cli", "config", "env", "exit-codes", "logs", "models"};
 
 static const char *topic_at(size_t i) {
@@ -219,7 +260,7 @@ static int help_topic(const char *topic, bool markdown) {
     for (size_t i = 0; i < tool_n_commands; i++)
         if (strcmp(topic, tool_commands[i].name) == 0)
             return tool_help_command(&tool_commands[i], markdown);
-    if (rp_config_help_of(topic, &text, &err) == RP_OK) return print_owned(RP_OK, text, &err);
+    if (help_entry(topic)) return 0;
     const char *near =
         tool_nearest(topic, topic_at, sizeof topics / sizeof *topics + tool_n_commands);
     return near ? tool_usage("no help on '%s'; the nearest is %s", topic, near)

@@ -29,6 +29,17 @@ $ reprise help mode; reprise help use_inductor
   use_inductor=true
       false: pieces run op by op, as with backend=eager.
       Takes true or false.
+$ reprise help max-model-len; reprise help REPRISE_LOGS; reprise help pass_config | grep -c '^  pass_config[.]'; reprise help pass_conf
+  max_model_len=null
+      positions of a sequence; not given: what the model was trained for.
+      Takes an integer from 1 to 16777216, or null.
+  REPRISE_LOGS
+      comma-separated log names (dynamo, graph, guards, recompiles, ...), +name for debug;
+      TORCH_LOGS is not read.
+      Takes log names.
+24
+! reprise: no help on 'pass_conf'; see reprise help
+? 2
 $ reprise help env | sed -n 1,9p
 Environment variables, with their defaults.
 |
