@@ -138,7 +138,7 @@ static kir_func *reads_of(int64_t stride, uint32_t n) {
     kir_func *f = kir_new("f", KIR_KERNEL, NULL);
     uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 0, 0, 0), x[MOST_READ];
     for (uint32_t b = 0; b < n; b++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof name, "x%u", b);
         x[b] = kir_add_buf(f, name, KIR_ARG, RP_DTYPE_F32, b + 1, 0, 0);
     }
