@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "reprise/reprise.h"
 
 /* Refused with and without a place for the reason, which holds that of an earlier call. */
@@ -161,12 +162,50 @@ static void files_and_machines(void **state) {
     REFUSES(rp_model_synthesize("synthetic:tiny", NULL, NULL, err), "spec and path must be given");
 }
 
+static char heard[64];
+
+static void hear(void *user, rp_log_level level, const char *text) {
+    (void)user, (void)level;
+    (void)snprintf(heard, sizeof heard, "%s", text);
+}
+
+/* No channels are those of none; what is wrong is told with and without a place for the reason. */
+static void channels_and_variables(void **state) {
+    static const char *const none[] = {NULL, ""};
+    rp_error why = {0};
+    (void)state;
+    rp_log_set_callback(hear, NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rp_log_set_channels("cache", &why), &why);
+        base_log_ch(RP_LOG_CH_CACHE, false, "%d", i);
+        assert_string_equal(heard, i ? "[cache] 1" : "[cache] 0");
+        assert_int_equal(rp_log_set_channels("cash", NULL), RP_CONFIG);
+        assert_int_equal(rp_log_set_channels("cash", &why), RP_CONFIG);
+        assert_non_null(strstr(why.text, "cash"));
+        assert_int_equal(rp_log_set_channels(none[i], i ? NULL : &why), RP_OK);
+        if (i == 0) assert_int_equal(why.code, RP_OK); /* the earlier reason is gone */
+        base_log_ch(RP_LOG_CH_CACHE, false, "unheard");
+        assert_string_equal(heard, i ? "[cache] 1" : "[cache] 0");
+    }
+    rp_log_set_callback(NULL, NULL);
+    CHECK_OK(rp_env_check(&why), &why);
+    assert_int_equal(setenv("REPRISE_LOGS", "cash", 1), 0);
+    assert_int_equal(rp_env_check(NULL), RP_CONFIG);
+    assert_int_equal(rp_env_check(&why), RP_CONFIG);
+    assert_non_null(strstr(why.text, "REPRISE_LOGS=cash"));
+    assert_int_equal(unsetenv("REPRISE_LOGS"), 0);
+    assert_int_equal(rp_env_check(NULL), RP_OK);
+    CHECK_OK(rp_env_check(&why), &why);
+    assert_int_equal(why.code, RP_OK);
+}
+
 static void engine(void **state) {
     size_t live = base_live();
     rp_engine *e = engine_must("synthetic:tiny", (const char *[]){"level=0", NULL}), *none = NULL;
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     rp_request_options r = plain_request(1);
     rp_score_options score = RP_SCORE_OPTIONS_INIT;
+    rp_hidden_options hidden = RP_HIDDEN_OPTIONS_INIT;
     rp_result result = RP_RESULT_INIT;
     rp_message message = {"user", "a"};
     uint64_t id = 0;
@@ -185,6 +224,9 @@ static void engine(void **state) {
     REFUSES(rp_engine_result(e, id, NULL, err), "rp_result is NULL");
     REFUSES(rp_engine_score(NULL, &score, NULL, err), "engine is NULL");
     REFUSES(rp_engine_score(e, NULL, NULL, err), "rp_score_options is NULL");
+    REFUSES(rp_engine_hidden(NULL, &hidden, err), "rp_engine_hidden: engine is NULL");
+    REFUSES(rp_engine_hidden(e, NULL, err), "rp_hidden_options is NULL");
+    REFUSES(rp_engine_hidden(e, &hidden, err), "rp_engine_hidden: on_token is NULL");
     REFUSES(rp_engine_tokenize(NULL, "a", 1, &ids, &n, err), "engine");
     REFUSES(rp_engine_tokenize(e, NULL, 1, &ids, &n, err), "text");
     REFUSES(rp_engine_tokenize(e, "a", 1, NULL, &n, err), "out");
@@ -219,6 +261,7 @@ static void engine_without_capture(void **state) {
     rp_request_options r = plain_request(1);
     rp_score_options score = RP_SCORE_OPTIONS_INIT;
     rp_profile_options profile = RP_PROFILE_OPTIONS_INIT;
+    rp_hidden_options hidden = RP_HIDDEN_OPTIONS_INIT;
     rp_error why = {0};
     rp_engine *e = NULL;
     uint64_t id = 0;
@@ -231,6 +274,7 @@ static void engine_without_capture(void **state) {
     REFUSES(rp_engine_submit(e, &r, &id, err), "opened without capture and runs nothing");
     REFUSES(rp_engine_score(e, &score, NULL, err), "opened without capture and runs nothing");
     REFUSES(rp_engine_profile(e, &profile, &text, err), "opened without capture and runs nothing");
+    REFUSES(rp_engine_hidden(e, &hidden, err), "opened without capture and runs nothing");
     REFUSES(rp_engine_step(e, &more, err), "wants an engine with graphs and out_more");
     assert_int_equal(rp_engine_result(e, 1, &(rp_result)RP_RESULT_INIT, NULL), RP_NOT_FOUND);
     CHECK_OK(rp_engine_summary(e, &text, &why), &why);
@@ -442,6 +486,7 @@ int main(void) {
         cmocka_unit_test(cache),
         cmocka_unit_test(graphs),
         cmocka_unit_test(files_and_machines),
+        cmocka_unit_test(channels_and_variables),
         cmocka_unit_test(engine),
         cmocka_unit_test(engine_without_capture),
         cmocka_unit_test(nodes_and_searches),

@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include <pthread.h>
+#include <unistd.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
@@ -229,6 +230,30 @@ static void calls_with_a_state_take_turns(void **state) {
     rp_compiled_free(c);
 }
 
+/* Sixteen are inside at once, further ones wait for them: a crowd goes by sixteens. */
+static void sixteen_calls_meet(void **state) {
+    enum { AT_ONCE = 16, CROWD = 3 * AT_ONCE };
+    pthread_barrier_t all;
+    pthread_t t[CROWD];
+    (void)state;
+    (void)pthread_barrier_init(&all, NULL, AT_ONCE);
+    meet = &all;
+    atomic_store(&most_inside, 0);
+    rp_compiled *c = compile_stay(false);
+    (void)alarm(60); /* with fewer they would wait for ever */
+    for (int i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, call_stay, c), 0);
+    for (int i = 0; i < CROWD; i++) {
+        void *ok = NULL;
+        assert_int_equal(pthread_join(t[i], &ok), 0);
+        assert_non_null(ok);
+    }
+    (void)alarm(0);
+    assert_int_equal(atomic_load(&most_inside), AT_ONCE);
+    meet = NULL;
+    rp_compiled_free(c);
+    (void)pthread_barrier_destroy(&all);
+}
+
 /* The call that lacks memory for a frame of its own fails alone. */
 static rp_compiled *nested;
 static rp_status nested_st;
@@ -287,6 +312,7 @@ int main(void) {
         cmocka_unit_test(loops_run_at_once),
         cmocka_unit_test(calls_meet_and_allocate_once),
         cmocka_unit_test(calls_with_a_state_take_turns),
+        cmocka_unit_test(sixteen_calls_meet),
         cmocka_unit_test(a_frame_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,6 +444,40 @@ static void progress_never_goes_back(void **state) {
     rp_engine_close(e);
 }
 
+typedef struct packing {
+    uint64_t done;
+    size_t live; /* when the first matrix was told of */
+    int matrices;
+} packing;
+
+/* What a matrix was packed from is not in memory any more when it is told of, nor are others. */
+static bool count_blocks(void *user, rp_stage stage, uint64_t done, uint64_t total) {
+    packing *p = user;
+    (void)total;
+    if (stage != RP_STAGE_PACK || done == p->done) return true; /* asked while one is made */
+    p->done = done;
+    if (p->matrices++ == 0) p->live = base_live();
+    if (base_live() != p->live)
+        print_error("matrix %d: %zu blocks, not %zu\n", p->matrices, base_live(), p->live);
+    return base_live() == p->live;
+}
+
+static void packing_keeps_one_matrix(void **state) {
+    rp_error err = {0};
+    rp_engine *e = NULL;
+    packing p = {.matrices = 0};
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    (void)state;
+    o.model = "synthetic:tiny,seed=97,layers=3";
+    o.config = rp_config_new();
+    for (size_t i = 0; small[i]; i++) CHECK_OK(rp_config_set(o.config, small[i], &err), &err);
+    o.progress = count_blocks;
+    o.user = &p;
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    assert_true(p.matrices > 3 * 3);
+    rp_engine_close(e);
+}
+
 static void an_engine_without_graphs_runs_nothing(void **state) {
     rp_error err = {0};
     rp_engine *e = NULL;
@@ -652,6 +686,7 @@ int main(void) {
         cmocka_unit_test(closing_leaks_nothing),
         cmocka_unit_test(loading_can_be_cancelled),
         cmocka_unit_test(progress_never_goes_back),
+        cmocka_unit_test(packing_keeps_one_matrix),
         cmocka_unit_test(an_engine_without_graphs_runs_nothing),
         cmocka_unit_test(unknown_models_and_settings),
         cmocka_unit_test(scoring_checks_its_input),

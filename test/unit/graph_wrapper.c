@@ -450,9 +450,31 @@ static void captures_and_slow_steps_are_heard(void **state) {
     close_fixture(&f);
 }
 
+/* Each size is told of once, and no more of them than a list holds. */
+static void hints_end(void **state) {
+    graph_state s = {0};
+    rp_error err = {0};
+    base_buf heard;
+    int told = 0;
+    (void)state;
+    graph_state_init(&s, CONFIG_SEALED_WARN, false);
+    heard_start(&heard, "perf_hints");
+    for (int again = 0; again < 2; again++)
+        for (int n = 1; n <= GRAPH_MAX_HINTS + 2; n++) {
+            rp_dispatch d = step_of(RP_CUDAGRAPH_FULL, 2 * n);
+            d.num_tokens = d.num_reqs = n;
+            CHECK_OK(graph_state_step(&s, &d, &err), &err);
+        }
+    for (const char *z = heard.data; (z = strstr(z, " is padded by ")) != NULL; z++) told++;
+    assert_int_equal(told, GRAPH_MAX_HINTS);
+    assert_non_null(strstr(heard.data, "step of 32 tokens is padded by 32 rows"));
+    heard_done(&heard);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captures_and_slow_steps_are_heard),
+        cmocka_unit_test(hints_end),
         cmocka_unit_test(replay_equals_eager_and_counts),
         cmocka_unit_test(replay_does_not_allocate),
         cmocka_unit_test(input_at_a_new_address_is_named),

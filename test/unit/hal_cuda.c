@@ -536,6 +536,25 @@ static void a_text_that_does_not_compile_is_named(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+/* Besides those of every text there is room for 14. */
+static void options_end(void **state) {
+    const char *options[16] = {0};
+    (void)state;
+    cuda_fake_reset();
+    for (int n = 0; n < 16; n++) {
+        char *cubin = NULL;
+        size_t size = 0;
+        rp_error err = {0};
+        rp_status st = cuda_compile(&cuda_fake_nvrtc, &(cuda_source){"text", "a.cu", "sm_90a"},
+                                    options, &cubin, &size, &err);
+        if ((st == RP_OK) != (n <= 14)) fail_msg("%d options: %s", n, err.text);
+        if (st != RP_OK) assert_string_equal(err.text, "a.cu: more than 14 options");
+        base_free(cubin);
+        options[n] = "-lineinfo";
+    }
+    assert_int_equal(cuda_fake.live, 0);
+}
+
 static void a_machine_without_the_library_is_told(void **state) {
     cuda_driver cu;
     cuda_nvrtc rtc;
@@ -616,6 +635,7 @@ int main(void) {
         cmocka_unit_test(a_graph_has_its_own_bytes_alone),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),
+        cmocka_unit_test(options_end),
         cmocka_unit_test(a_machine_without_the_library_is_told),
     };
     return cmocka_run_group_tests_name("hal_cuda", tests, NULL, NULL);

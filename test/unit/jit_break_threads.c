@@ -192,12 +192,55 @@ static void a_call_that_waits_looks_again(void **state) {
     rp_jit_free(l.f);
 }
 
+/* A run that learns of sizes while the call that made the entry tells its guards: they are told under the lock, and nothing but the lock orders
+ * the two for who looks (the thread sanitizer): the flags here do not. */
+static atomic_int telling; /* 1: an entry's guards have been printed; 2: they have changed since */
+
+static void wait_until(int what) {
+    while (atomic_load_explicit(&telling, memory_order_relaxed) != what) (void)sched_yield();
+}
+
+static void guards_told(void *user, rp_log_level level, const char *text) {
+    (void)user, (void)level, (void)text;
+    if (atomic_load_explicit(&telling, memory_order_relaxed)) return;
+    atomic_store_explicit(&telling, 1, memory_order_relaxed);
+    wait_until(2);
+}
+
+static void *learn_meanwhile(void *user) {
+    wait_until(1);
+    (void)learn(user);
+    atomic_store_explicit(&telling, 2, memory_order_relaxed);
+    return NULL;
+}
+
+static void guards_change_while_they_are_told(void **state) {
+    float none[12] = {0};
+    learner l = {.f = NULL};
+    pthread_t thread;
+    (void)state;
+    l.f = make(learning, 2, &l);
+    rp_output_free(run1(l.f, none, 3)); /* the next entry has a symbol */
+    atomic_store(&telling, 0);
+    assert_int_equal(pthread_create(&thread, NULL, learn_meanwhile, &l), 0);
+    rp_log_set_callback(guards_told, NULL);
+    assert_int_equal(rp_log_set_channels("guards", NULL), RP_OK);
+    (void)alarm(60);
+    rp_output_free(run1(l.f, none, 12)); /* which these values do not ask about */
+    (void)alarm(0);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(rp_log_set_channels(NULL, NULL), RP_OK);
+    rp_log_set_callback(NULL, NULL);
+    rp_jit_free(l.f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_functions_call_each_other),
         cmocka_unit_test(a_function_that_calls_itself_is_refused),
         cmocka_unit_test(threads_share_a_recording),
         cmocka_unit_test(a_call_that_waits_looks_again),
+        cmocka_unit_test(guards_change_while_they_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -378,6 +378,81 @@ static void a_slice_may_begin_at_a_difference(void **state) {
     }
 }
 
+/* --- more tensors than there are places on the stack ---------------------------------------- */
+
+enum { MOST_TENSORS = 40, WIDTH = 4, BREAKS = 1, ITEMS = 2, GRAPHS = 3 };
+
+/* Result i is i times argument i, and argument n - 1 - i, behind a break where user says so. */
+static rp_status each_scaled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    static rp_value out[MOST_TENSORS];
+    rp_tensor y[MOST_TENSORS], sum = rp_jit_tensor(call, &args->item[0]);
+    const int how = *(const int *)user;
+    (void)err;
+    for (uint32_t i = 0; i < args->n; i++)
+        y[i] = rp_mul_scalar(rp_jit_tensor(call, &args->item[i]), i);
+    if (how == BREAKS) rp_jit_break(call, "all of them cross");
+    for (uint32_t i = 0; how == ITEMS && i < args->n; i++) sum = rp_add(sum, y[i]);
+    if (how == ITEMS) (void)rp_item(rp_sum(sum, 0, false));
+    for (uint32_t i = 0; i < args->n; i++)
+        out[i] =
+            rp_jit_value(call, rp_add(y[i], rp_jit_tensor(call, &args->item[args->n - 1 - i])));
+    *result = rp_value_tuple(out, args->n);
+    return RP_OK;
+}
+
+static float given[MOST_TENSORS][WIDTH], taken[MOST_TENSORS][WIDTH];
+
+static void check_scaled(uint32_t n, const char *how) {
+    for (uint32_t i = 0; i < n; i++)
+        for (int k = 0; k < WIDTH; k++)
+            if (taken[i][k] != given[i][k] * (float)i + given[n - 1 - i][k])
+                fail_msg("%s, %u tensors: %u[%d] is %g", how, n, i, k, (double)taken[i][k]);
+    memset(taken, 0, sizeof taken);
+}
+
+/* The same call three ways: results of the library's, into memory, into views. */
+static void call_scaled(rp_jit *f, uint32_t n) {
+    rp_value v[MOST_TENSORS] = {{0}}, args = rp_value_tuple(v, n);
+    rp_buffer to[MOST_TENSORS];
+    rp_view views[MOST_TENSORS];
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        v[i] = f32_of(given[i], 1, WIDTH, 0);
+        to[i] = f32_of(taken[i], 1, WIDTH, 0).tensor;
+        views[i] = rp_view_strided(to[i], (const int64_t[]){1}, 0);
+    }
+    rp_output *o = jit_ok(f, &args);
+    assert_int_equal(jit_result(o)->n, n);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(taken[i], jit_result(o)->item[i].tensor.data, sizeof taken[i]);
+    rp_output_free(o);
+    check_scaled(n, "results");
+    CHECK_OK(rp_jit_run_into(f, &args, to, n, &err), &err);
+    check_scaled(n, "into memory");
+    CHECK_OK(rp_jit_run_views(f, &args, views, n, NULL, &err), &err);
+    check_scaled(n, "into views");
+}
+
+/* Numbers about those of places: 8, 16 and 32. */
+static void any_number_of_tensors_is_taken(void **state) {
+    static const uint32_t counts[] = {7, 8, 9, 15, 16, 17, 31, 32, 33, MOST_TENSORS};
+    (void)state;
+    if (runs_elsewhere()) return; /* these are in the host's memory */
+    for (int i = 0; i < MOST_TENSORS; i++)
+        for (int k = 0; k < WIDTH; k++) given[i][k] = (float)(i * 3 % 7 - k);
+    for (int how = 0; how <= GRAPHS; how++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            rp_jit_options o = jit_options(each_scaled);
+            o.user = &how;
+            rp_jit *f = jit_by(o, how == GRAPHS ? "level=1 threads=1 backend=cudagraphs"
+                                                : "level=1 threads=1 backend=eager");
+            for (int turn = 0; turn < 3; turn++) call_scaled(f, counts[i]);
+            assert_int_equal(jit_info(f).entries, 1);
+            rp_jit_free(f);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_blocks_are_symbols),
@@ -389,6 +464,7 @@ int main(void) {
         cmocka_unit_test(marks_say_what_they_want),
         cmocka_unit_test(a_mark_within_a_trace_is_refused),
         cmocka_unit_test(a_tensor_of_a_trace_is_no_argument),
+        cmocka_unit_test(any_number_of_tensors_is_taken),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
         cmocka_unit_test(settings_of_models_are_told),

@@ -2,6 +2,9 @@
  * whatever lies at their place now. */
 #include "support/jits.h"
 
+#include <pthread.h>
+#include <semaphore.h>
+
 enum { N = 4 };
 
 typedef enum use {
@@ -177,9 +180,81 @@ static void any_number_of_graphs_lives_at_once(void **state) {
     }
 }
 
+/* --- whose call fails ------------------------------------------------------------------------- */
+
+static sem_t begins, inside, goes_on;
+
+static void await(sem_t *s) {
+    while (sem_wait(s) != 0) {
+    }
+}
+
+/* Uses what was kept while another thread is inside of its trace, which began later. */
+static rp_status misusing(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    (void)sem_post(&begins);
+    await(&inside);
+    rp_tensor y = rp_neg(kept.x);
+    (void)sem_post(&goes_on);
+    *result = rp_jit_value(call, rp_add(x, y));
+    return RP_OK;
+}
+
+static rp_status waiting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    (void)sem_post(&inside);
+    await(&goes_on);
+    *result = rp_jit_value(call, rp_neg(x));
+    return RP_OK;
+}
+
+typedef struct other {
+    rp_jit *f;
+    rp_status st;
+    rp_error err;
+} other;
+
+static void *call_other(void *user) {
+    other *o = user;
+    await(&begins);
+    o->st = run(o->f, N, &o->err);
+    return NULL;
+}
+
+static void the_call_of_the_thread_fails(void **state) {
+    (void)state;
+    for (int level = 0; level <= 1; level++) {
+        rp_error err = {0};
+        pthread_t thread;
+        rp_jit *before = jit_at(keeping, level, RP_DYNAMIC_ALL, NULL);
+        rp_jit *f = jit_at(misusing, level, RP_DYNAMIC_ALL, NULL);
+        other o = {.f = jit_at(waiting, level, RP_DYNAMIC_ALL, NULL)};
+        assert_int_equal(sem_init(&begins, 0, 0), 0);
+        assert_int_equal(sem_init(&inside, 0, 0), 0);
+        assert_int_equal(sem_init(&goes_on, 0, 0), 0);
+        kept.keep = true;
+        kept.breaks = false;
+        CHECK_OK(run(before, N, &err), &err);
+        rp_jit_free(before);
+        assert_int_equal(pthread_create(&thread, NULL, call_other, &o), 0);
+        rp_status st = run(f, N, &err);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        CHECK_OK(o.st, &o.err);
+        assert_int_equal(st, RP_INVALID);
+        assert_non_null(strstr(err.text, "kept from an earlier call"));
+        rp_jit_free(f);
+        rp_jit_free(o.f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_refused),
+        cmocka_unit_test(the_call_of_the_thread_fails),
         cmocka_unit_test(what_is_kept_of_a_branch_is_refused),
         cmocka_unit_test(what_is_kept_of_many_graphs_is_refused),
         cmocka_unit_test(any_number_of_graphs_lives_at_once),

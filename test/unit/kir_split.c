@@ -129,6 +129,75 @@ static void lost_allocations_are_reported(void **state) {
     kir_free(f);
 }
 
+/* --- rows that are staged ------------------------------------------------------------------- */
+
+enum { ITEMS = 2 * KIR_STAGED_ROWS, WIDTH = 8, MOST_READ = 5, ROOM = 4096 };
+
+/* Item i of tile j reads element i + stride * j of so many buffers, none in front of the first, and stores their sum. */
+static kir_func *reads_of(int64_t stride, uint32_t n) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 0, 0, 0), x[MOST_READ];
+    for (uint32_t b = 0; b < n; b++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "x%u", b);
+        x[b] = kir_add_buf(f, name, KIR_ARG, RP_DTYPE_F32, b + 1, 0, 0);
+    }
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, ITEMS));
+    kir_ref j = kir_begin(f, KIR_LOOP, kir_const_i(f, WIDTH)), sum = KIR_NONE;
+    kir_ref first = kir_const_i(f, stride < 0 ? -stride * (WIDTH - 1) : 0);
+    kir_ref at = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, j, kir_const_i(f, stride)),
+                         kir_bin(f, KIR_IADD, i, first));
+    for (uint32_t b = 0; b < n; b++) {
+        kir_ref v = kir_load(f, x[b], at);
+        sum = b ? kir_alu(f, IR_add, sum, v, KIR_NONE) : v;
+    }
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, i, kir_const_i(f, WIDTH)), j), sum);
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+/* The temporaries of what is staged, with equal results; 0: nothing is. */
+static uint32_t staged(int64_t stride, uint32_t n) {
+    static float x[MOST_READ][ROOM], y[2][ITEMS * WIDTH];
+    kir_func *f = reads_of(stride, n), *g = NULL;
+    rp_error err = {0};
+    uint32_t temporaries = 0;
+    for (uint32_t b = 0; b < MOST_READ; b++)
+        for (uint32_t i = 0; i < ROOM; i++) x[b][i] = (float)(i * (b + 1));
+    if (kir_stage_rows(f, &g, &err) != RP_OK) fail_msg("%s", err.text);
+    if (g) {
+        assert_int_equal(kir_verify(g, &err), RP_OK);
+        assert_int_equal(
+            kir_run(f, (void *[]){y[0], x[0], x[1], x[2], x[3], x[4]}, NULL, NULL, 0, ITEMS, NULL),
+            RP_OK);
+        assert_int_equal(kir_run(g, (void *[]){y[1], x[0], x[1], x[2], x[3], x[4]}, NULL, NULL, 0,
+                                 ITEMS / KIR_STAGED_ROWS, NULL),
+                         RP_OK);
+        assert_memory_equal(y[0], y[1], sizeof y[0]);
+        for (uint32_t b = 0; b < g->n_bufs; b++) temporaries += g->bufs[b].space == KIR_SCRATCH;
+    }
+    kir_free(g);
+    kir_free(f);
+    return temporaries;
+}
+
+/* What is 16 elements away, or further, in either direction, lies in another cache line. */
+static void far_reads_are_staged(void **state) {
+    static const int64_t far[] = {16, 17, 64, -16, -17, -64}, near[] = {0, 1, 2, 15, -1, -15};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        if (staged(far[i], 1) != 1) fail_msg("by %d", (int)far[i]);
+        if (staged(near[i], 1) != 0) fail_msg("by %d", (int)near[i]);
+    }
+}
+
+/* A block has temporaries for three of them; others are read as they were. */
+static void reads_beyond_the_most_stay(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= MOST_READ; n++) assert_int_equal(staged(64, n), n < 3 ? n : 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_stay),
@@ -136,6 +205,8 @@ int main(void) {
         cmocka_unit_test(concat_becomes_stretches),
         cmocka_unit_test(clamps_need_no_stretch_of_their_own),
         cmocka_unit_test(many_stretches_stay_together),
+        cmocka_unit_test(far_reads_are_staged),
+        cmocka_unit_test(reads_beyond_the_most_stay),
         cmocka_unit_test(lost_allocations_are_reported),
     };
     return cmocka_run_group_tests_name("kir_split", tests, NULL, NULL);

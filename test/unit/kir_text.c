@@ -140,6 +140,10 @@ static void the_verifier_judges_what_was_read(void **state) {
     refuses("%3 = load k[%1] : i32\n %4 = add %3, %2 : i32",
             "(alu): operands of different classes");
     refuses("%3 = load k[%1] : f32", "(load): makes f32, expected i32");
+    refuses("%3 = round_to %2, i64 : f32", "(round_to): f32 through i64");
+    refuses("%3 = cvt %2 : f64\n %4 = round_to %3, f32 : f64", "(round_to): f64 to a type");
+    refuses("%3 = round_to %2, f64 : f32", "(round_to): f64 to a type");
+    refuses("%3 = load k[%1] : i32\n %4 = round_to %3, f16 : i32", "(round_to): i32 to a float");
     refuses("%3 = idiv %1, %1", "(idiv): the divisor may be zero");
     refuses("store x[%1], %2", "(store): buffer is not marked written");
     refuses("%3 = par %0 {\n}", "(par): inside of another block");

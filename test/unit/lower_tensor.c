@@ -43,6 +43,41 @@ static void jobs_hold_every_column(void **state) {
             }
 }
 
+/* What is chosen for some rows of one product, or of several, each of so many blocks of columns and of so many matrices. */
+static lower_many for_some_rows(int64_t blocks, uint32_t mats, uint32_t n_parts, int64_t k) {
+    pass_segment s = {.n_mats = mats};
+    lower_tensor_part parts[3];
+    lower_tensor_parts g = {.parts = parts, .n_parts = n_parts, .k = k, .direct = true};
+    lower_many list[LOWER_N_MANYS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_parts; i++) parts[i] = (lower_tensor_part){.s = &s, .units = blocks};
+    g.columns = LOWER_COLUMNS;
+    g.units = blocks * n_parts;
+    lower_fit_many(&g, list, &n, 0, 4096);
+    assert_true(n > 1);
+    for (uint32_t i = 1; i < n; i++) assert_true(list[i].most > list[i - 1].most);
+    return list[0];
+}
+
+/* A unit of several matrices is not cut: it fills a job, of which there is one for every number of matrices. */
+static void jobs_hold_whole_units(void **state) {
+    (void)state;
+    for (uint32_t mats = 1; mats <= PASS_MAX_MATS; mats++)
+        for (int64_t blocks = 1; blocks <= 4096; blocks *= 2)
+            for (int64_t k = 128; k <= 8192; k *= 4)
+                for (uint32_t parts = 1; parts <= 3; parts += 2) {
+                    const int64_t unit = mats * (LOWER_COLUMNS / GEN_TILE_ROWS);
+                    const lower_many m = for_some_rows(blocks, mats, parts, k);
+                    assert_int_equal(m.most, LOWER_SOME_ROWS);
+                    if (m.tiles < unit)
+                        fail_msg("%u matrices, %d blocks, k %d: %d tiles", mats, (int)blocks,
+                                 (int)k, (int)m.tiles);
+                }
+    /* as narrow as it may be where that is the least for the busiest block */
+    assert_int_equal(for_some_rows(16, 2, 1, 128).tiles, LOWER_JOB_TILES / 2);
+    assert_int_equal(for_some_rows(16, 4, 1, 128).tiles, LOWER_JOB_TILES);
+}
+
 /* Kernels of a row of heads that are turned by angles, which are gathered in the same group by an input of that type, and stored. */
 static uint32_t kernels_of_turned_heads(const char *type) {
     static const char text[] =
@@ -229,6 +264,7 @@ static void a_sum_near_zero_is_that_of_every_sigmoid(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
+                                       cmocka_unit_test(jobs_hold_whole_units),
                                        cmocka_unit_test(angles_are_gathered_by_the_product),
                                        cmocka_unit_test(few_rows_are_gathered_by_the_product),
                                        cmocka_unit_test(made_rows_have_room),

@@ -116,6 +116,21 @@ static rp_tensor and_a_mask(const operands *x) {
     return attend(x, rp_where(rp_and(given, seen(x)), scores(x), never(x)));
 }
 
+/* A mask that is given in another form, whose rows or columns are others: it is taken whole. */
+static rp_tensor and_given(const operands *x, rp_shape shape) {
+    rp_tensor given = rp_gt(rp_input(x->g, "mask", RP_DTYPE_F32, shape), number(x, -2));
+    given = rp_reshape(given, RP_SHAPE(T, S));
+    return attend(x, rp_where(rp_and(given, seen(x)), scores(x), never(x)));
+}
+
+static rp_tensor and_other_rows(const operands *x) {
+    return and_given(x, RP_SHAPE(2, T / 2, S));
+}
+
+static rp_tensor and_other_columns(const operands *x) {
+    return and_given(x, RP_SHAPE(2, T, S / 2));
+}
+
 static rp_tensor half(const operands *x) {
     const operands y = {x->g, rp_cast(x->q, RP_DTYPE_BF16), rp_cast(x->k, RP_DTYPE_BF16),
                         rp_cast(x->v, RP_DTYPE_BF16)};
@@ -253,6 +268,8 @@ static const form forms[] = {
     FORM(of_floats, 2, NULL),
     FORM(documents, 2, NULL),
     FORM(and_a_mask, 2, NULL),
+    FORM(and_other_rows, 2, NULL),
+    FORM(and_other_columns, 2, NULL),
     FORM(half, 2, NULL),
     FORM(causal, 2, NULL),
     FORM(everything, 2, NULL),

@@ -414,6 +414,103 @@ static void attributes_tell_values_apart(void **state) {
     assert_int_equal(matches(other_sum, "weights"), 0);
 }
 
+/* What the pattern gives for the values at hand, which have rows of 3; its own where its form is asked for. */
+static enum { ITS_OWN, AND_A_FAILURE, OF_ANOTHER_GRAPH, NO_TENSOR } giving;
+static rp_tensor kept; /* of that graph, and the node of the same number */
+
+static rp_tensor gives(void *user, rp_graph *g, const rp_tensor *in) {
+    int64_t n = 0;
+    const bool asked = !rp_dim_is_const(rp_tensor_dim(in[0], 1), &n) || n != 3;
+    (void)user, (void)g;
+    if (giving == NO_TENSOR && !asked) return (rp_tensor){0};
+    rp_tensor y = rp_cos(in[0]);
+    if (giving == AND_A_FAILURE && !asked) (void)rp_sum(in[0], 7, false);
+    if (giving != OF_ANOTHER_GRAPH || asked) return y;
+    kept.ref = y.ref;
+    return kept;
+}
+
+/* Another function each time: what was compiled is not looked up. */
+static rp_tensor cosines(rp_graph *g, rp_tensor x) {
+    static double times;
+    (void)g;
+    return rp_mul_scalar(rp_cos(x), ++times);
+}
+
+/* A pattern that fails for these values, even where it does not use what failed, or that gives a tensor of another graph, is no match; and the
+ * next call knows nothing of it. */
+static void a_pattern_may_decline(void **state) {
+    static const char *const any[] = {"f32[T,D]"};
+    rp_error err = {0};
+    rp_graph *other = rp_graph_new("other");
+    (void)state;
+    kept = rp_cos(rp_input(other, "x", RP_DTYPE_F32, RP_SHAPE(2, 3)));
+    CHECK_OK(add((rp_pass_desc){.name = "declines",
+                                .types = any,
+                                .n_types = 1,
+                                .pattern = gives,
+                                .replacement = opposite},
+                 &err),
+             &err);
+    for (int what = ITS_OWN; what <= NO_TENSOR; what++) {
+        giving = what;
+        if (matches(cosines, "declines") != (what == ITS_OWN)) fail_msg("what it gives: %d", what);
+    }
+    giving = ITS_OWN;
+    assert_int_equal(matches(cosines, "declines"), 1);
+    rp_graph_free(other);
+}
+
+/* So many ops, one behind the other. */
+static rp_tensor chain(void *user, rp_graph *g, const rp_tensor *in) {
+    rp_tensor y = in[0];
+    (void)g;
+    for (int i = 0; i < *(int *)user; i++) y = rp_tanh(y);
+    return y;
+}
+
+static rp_tensor chained(rp_graph *g, rp_tensor x) {
+    int n = 511;
+    return chain(&n, g, &x);
+}
+
+static void a_pattern_has_512_nodes(void **state) {
+    static const char *const any[] = {"f32[T,D]"};
+    static int n = 512; /* and the input */
+    rp_error err = {0};
+    rp_pass_desc d = {.name = "long",
+                      .types = any,
+                      .n_types = 1,
+                      .user = &n,
+                      .pattern = chain,
+                      .replacement = opposite};
+    (void)state;
+    assert_int_equal(add(d, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "a pattern of 513 nodes; at most 512"));
+    n = 511;
+    err = (rp_error){0};
+    CHECK_OK(add(d, &err), &err);
+    assert_int_equal(matches(chained, "long"), 1);
+}
+
+/* The last, since they stay. */
+static void there_are_64_passes(void **state) {
+    char name[16] = "code";
+    (void)state;
+    while (n_passes() < REWRITE_MOST) {
+        rp_error err = {0};
+        (void)snprintf(name, sizeof name, "pass%u", n_passes());
+        CHECK_OK(add((rp_pass_desc){.name = name, .uuid = "1", .run = code}, &err), &err);
+    }
+    rp_error err = {0};
+    assert_int_equal(add((rp_pass_desc){.name = "one_more", .uuid = "1", .run = code}, &err),
+                     RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "more than 64 passes"));
+    assert_string_equal(rp_pass_name(REWRITE_MOST - 1), name);
+    assert_null(rp_pass_name(REWRITE_MOST));
+    assert_int_equal(matches(cosines, "declines"), 1); /* the others are off by their names */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked),
@@ -424,6 +521,9 @@ int main(void) {
         cmocka_unit_test(attributes_tell_values_apart),
         cmocka_unit_test(each_form_of_sizes_is_found),
         cmocka_unit_test(what_is_given_is_copied),
+        cmocka_unit_test(a_pattern_may_decline),
+        cmocka_unit_test(a_pattern_has_512_nodes),
+        cmocka_unit_test(there_are_64_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

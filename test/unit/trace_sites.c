@@ -70,6 +70,18 @@ static void a_list_ends(void **state) {
     (void)state;
     for (int i = 0; i < 40; i++) y = rp_at((rp_exp)(x), "rp_exp", __FILE__, 1000 + i);
     assert_int_equal(n_sites(trace_graph_ir(g), y.ref), IR_MOST_SITES);
+    for (int n = 11; n < 14; n++) { /* of a text, at twelve lines */
+        base_buf text;
+        uint32_t lines = 1;
+        for (int i = 0; i < n; i++)
+            y = rp_at((rp_add_scalar)(x, n), "rp_add_scalar", __FILE__, 2000 - i);
+        base_buf_init(&text, 0);
+        ir_sites_print(trace_graph_ir(g), &y.ref, 1, &text);
+        for (const char *z = text.data; (z = strstr(z, ", ")) != NULL; z++) lines++;
+        assert_int_equal(lines, n);
+        if ((strstr(text.data, ", ...") != NULL) != (n > 12)) fail_msg("%d: %s", n, text.data);
+        base_buf_done(&text);
+    }
     rp_graph_free(g);
 }
 
