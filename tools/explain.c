@@ -221,7 +221,8 @@ static int explain_engine(tool_args *a, rp_engine *e, const tool_stages *stages)
     bool page = tool_get(a, TOOL_FLAG_HTML) != NULL, graphs = stages && !page;
     rp_profile_options profile = RP_PROFILE_OPTIONS_INIT;
     rp_error err = {0};
-    json_t *o = page ? tool_facts(e) : tool_summary(a, e), *times = NULL;
+    json_t *o = stages ? tool_facts(e) : tool_summary(a, e), *times = NULL;
+    if (stages) (void)json_object_del(o, "debug_dump"); /* it goes when this ends */
     if (!tool_int(a, TOOL_FLAG_TIMES, 0, &steps)) rc = TOOL_EXIT_USAGE;
     rp_status st = a->json || page ? rp_engine_coverage_json(e, &coverage, &err)
                                    : rp_engine_coverage(e, &coverage, &err);

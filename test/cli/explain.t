@@ -28,6 +28,10 @@ $ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python
 $ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece = $7 ~ /submod/; if (piece && alone) print alone; alone = piece ? $7 : "" } /^times/ || on { on++ }'
 model.submod_1
 
+# Its stages go with it: their folder is not named.
+$ reprise explain synthetic:tiny --isa portable --graphs 2>&1 | grep -c -e 'every stage' -e rank_0
+0
+? 1
 # Its graphs as of a file, and its ledger, whose weights are those of the summary.
 $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --graphs --quiet >told.txt; grep -E '^(graph |graph breaks|submod)' told.txt; grep -c 'refused' told.txt | sed 's/[1-9][0-9]*/some/'; grep -cE '^      %' told.txt | sed 's/[1-9][0-9]*/some/'; reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --graphs --json --quiet | python3 -c 'import json,sys; e = [json.loads(l) for l in sys.stdin]; print([x["event"] for x in e], [x.get("name") for x in e[1:]]); m = e[0]["memory"]; t = open("told.txt").read(); print([k for k in m if f" {k} {m[k]} bytes" not in t])'; rm told.txt
 graph breaks 0, recompiles 0
