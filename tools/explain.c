@@ -90,32 +90,48 @@ static json_t *explain_graph(const tool_args *a, const char *path,
     return o;
 }
 
-static void print_kernel(const json_t *k) {
+static void print_pieces(const json_t *g, int indent);
+
+/* A graph that a kernel runs, below the kernel. */
+static void print_body(const json_t *g, int indent) {
+    const char *times = tool_html_string(g, "times");
+    (void)printf("%*s%s @%s: %.0f nodes; pieces %zu, launches %.0f", indent, "",
+                 tool_html_string(g, "as"), tool_html_string(g, "name"),
+                 tool_html_number(g, "nodes"), json_array_size(json_object_get(g, "pieces")),
+                 tool_html_number(g, "launches"));
+    (void)printf("%s%s; arena %.0f bytes\n", *times ? ", times " : "", times,
+                 tool_html_number(json_object_get(g, "arena"), "top"));
+    print_pieces(g, indent + 2);
+}
+
+static void print_kernel(const json_t *k, int indent) {
     size_t i;
-    json_t *n;
-    (void)printf("  %.0f %s: %.0f bytes, items %s%s\n", tool_html_number(k, "launch"),
+    json_t *o;
+    (void)printf("%*s%.0f %s: %.0f bytes, items %s%s\n", indent, "", tool_html_number(k, "launch"),
                  tool_html_string(k, "name"), tool_html_number(k, "bytes"),
                  tool_html_string(k, "items"),
                  json_is_true(json_object_get(k, "built_in")) ? ", built in" : "");
-    json_array_foreach(json_object_get(k, "nodes"), i, n) {
-        const char *sites = tool_html_string(n, "sites");
-        (void)printf("      %s%s%s\n", tool_html_string(n, "text"), *sites ? "  ; " : "", sites);
+    json_array_foreach(json_object_get(k, "nodes"), i, o) {
+        const char *sites = tool_html_string(o, "sites");
+        (void)printf("%*s%s%s%s\n", indent + 4, "", tool_html_string(o, "text"),
+                     *sites ? "  ; " : "", sites);
     }
+    json_array_foreach(json_object_get(k, "bodies"), i, o) print_body(o, indent + 4);
 }
 
-static void print_attention(const json_t *o) {
-    (void)printf("  attention %s", tool_html_string(o, "text"));
+static void print_attention(const json_t *o, int indent) {
+    (void)printf("%*sattention %s", indent, "", tool_html_string(o, "text"));
     if (tool_html_number(o, "blocks") > 0)
         (void)printf(" in blocks of rows: %.0f\n", tool_html_number(o, "blocks"));
     else
         (void)printf(" stays whole: %s\n", tool_html_string(o, "reason"));
 }
 
-static void print_piece(const json_t *p) {
+static void print_piece(const json_t *p, int indent) {
     const json_t *kernels = json_object_get(p, "kernels");
     size_t i;
     json_t *o;
-    (void)printf("submod_%.0f%s, %.0f nodes", tool_html_number(p, "submod"),
+    (void)printf("%*ssubmod_%.0f%s, %.0f nodes", indent, "", tool_html_number(p, "submod"),
                  json_is_true(json_object_get(p, "splitting")) ? ", splitting" : "",
                  tool_html_number(p, "nodes"));
     if (!kernels) {
@@ -124,11 +140,17 @@ static void print_piece(const json_t *p) {
     }
     (void)printf(", %.0f after the passes; kernels: %zu\n", tool_html_number(p, "nodes_after"),
                  json_array_size(kernels));
-    json_array_foreach(kernels, i, o) print_kernel(o);
+    json_array_foreach(kernels, i, o) print_kernel(o, indent + 2);
     json_array_foreach(json_object_get(p, "refused"), i, o)(void)
-        printf("  refused %s with group %.0f: %s\n", tool_html_string(o, "text"),
+        printf("%*srefused %s with group %.0f: %s\n", indent + 2, "", tool_html_string(o, "text"),
                tool_html_number(o, "group"), tool_html_string(o, "reason"));
-    json_array_foreach(json_object_get(p, "attention"), i, o) print_attention(o);
+    json_array_foreach(json_object_get(p, "attention"), i, o) print_attention(o, indent + 2);
+}
+
+static void print_pieces(const json_t *g, int indent) {
+    size_t i;
+    json_t *o;
+    json_array_foreach(json_object_get(g, "pieces"), i, o) print_piece(o, indent);
 }
 
 static void print_graph(const json_t *g) {
@@ -144,7 +166,7 @@ static void print_graph(const json_t *g) {
         const char *by = tool_html_string(o, "by");
         (void)printf("  %s%s%s\n", tool_html_string(o, "text"), *by ? "  ; " : "", by);
     }
-    json_array_foreach(json_object_get(g, "pieces"), i, o) print_piece(o);
+    print_pieces(g, 0);
     (void)printf("memory: arena %.0f bytes (%.0f at the largest sizes), packed weights %.0f\n",
                  tool_html_number(arena, "top"), tool_html_number(arena, "bytes"),
                  tool_html_number(arena, "weights"));

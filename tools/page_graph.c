@@ -41,13 +41,17 @@ static void put_kernel_row(FILE *f, const json_t *k) {
     (void)fputs("</tr>\n", f);
 }
 
+static void put_bodies(FILE *f, const json_t *bodies);
+
+/* One that runs graphs is unfolded, since those are not told anywhere else. */
 static void put_kernel(FILE *f, const json_t *k) {
     static const char *const heads[] = {"node", "made at", NULL};
     static const char *const memory[] = {"argument", "lies in", "#bytes", NULL};
     const char *source = tool_html_string(k, "source");
     size_t i;
     json_t *o;
-    (void)fputs("<details><summary class=\"k\">", f);
+    (void)fprintf(f, "<details%s><summary class=\"k\">",
+                  json_object_get(k, "bodies") ? " open" : "");
     tool_html_text(f, tool_html_string(k, "name"));
     (void)fputs("</summary><div>\n", f);
     if (json_array_size(json_object_get(k, "nodes"))) {
@@ -71,6 +75,8 @@ static void put_kernel(FILE *f, const json_t *k) {
     tool_html_table_end(f);
     if (*source)
         tool_html_element(f, "pre", source);
+    else if (json_object_get(k, "bodies"))
+        put_bodies(f, json_object_get(k, "bodies"));
     else
         (void)fputs("<p class=\"dim\">A kernel of the library: no source is generated.</p>\n", f);
     (void)fputs("</div></details>\n", f);
@@ -143,6 +149,32 @@ static void put_piece(FILE *f, const json_t *pieces, const json_t *p) {
     put_attention(f, p);
 }
 
+static void put_pieces(FILE *f, const json_t *pieces) {
+    size_t i;
+    json_t *p;
+    json_array_foreach(pieces, i, p) if (json_object_get(p, "kernels")) put_piece(f, pieces, p);
+}
+
+static void put_bodies(FILE *f, const json_t *bodies) {
+    size_t i;
+    json_t *g;
+    json_array_foreach(bodies, i, g) {
+        const char *times = tool_html_string(g, "times");
+        (void)fputs("<h3>", f);
+        tool_html_text(f, tool_html_string(g, "as"));
+        (void)fputs(" @", f);
+        tool_html_text(f, tool_html_string(g, "name"));
+        (void)fprintf(f, "</h3>\n<p class=\"dim\">%.0f nodes; pieces: %zu; launches: %.0f",
+                      tool_html_number(g, "nodes"), json_array_size(json_object_get(g, "pieces")),
+                      tool_html_number(g, "launches"));
+        if (*times) (void)fputs("; times ", f);
+        tool_html_text(f, times);
+        (void)fprintf(f, "; arena: %.0f bytes.</p>\n",
+                      tool_html_number(json_object_get(g, "arena"), "top"));
+        put_pieces(f, json_object_get(g, "pieces"));
+    }
+}
+
 static void put_sizes(FILE *f, const json_t *g) {
     json_t *sizes = json_object_get(g, "sizes"), *v;
     const char *key;
@@ -157,8 +189,6 @@ static void put_sizes(FILE *f, const json_t *g) {
 
 void tool_page_graph(FILE *f, const json_t *g) {
     const json_t *arena = json_object_get(g, "arena"), *pieces = json_object_get(g, "pieces");
-    size_t i;
-    json_t *p;
     (void)fputs("<h2 id=\"graph-", f);
     tool_html_text(f, tool_html_string(g, "name"));
     (void)fputs("\">Graph ", f);
@@ -182,5 +212,5 @@ void tool_page_graph(FILE *f, const json_t *g) {
     (void)fputs("<figcaption>Compile time, without the compiler of the host or the GPU."
                 "</figcaption></figure>\n",
                 f);
-    json_array_foreach(pieces, i, p) if (json_object_get(p, "kernels")) put_piece(f, pieces, p);
+    put_pieces(f, pieces);
 }

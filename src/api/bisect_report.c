@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/bisect.h"
-#include "api/lines.h"
 #include "base/alloc.h"
 #include "base/status.h"
 #include "compile/skips.h"
@@ -40,14 +39,10 @@ ir_ref api_wrong_node(const api_wrong *w) {
     return ir_graph_count(w->graph) - 1;
 }
 
-/* The line of a node in the text of its graph. */
 static rp_status node_line(const reporter *r, const ir_graph *g, ir_ref node, const char **out) {
-    char *text = NULL;
     base_buf line;
-    RP_TRY(ir_print_string(g, &text, r->err));
     base_buf_init(&line, 0);
-    api_node_line(text, ir_name_of(g, node).s, &line);
-    base_free(text);
+    ir_print_line(g, node, &line);
     return keep(r, &line, out);
 }
 

@@ -9,28 +9,37 @@
 #include "compile/skips.h"
 #include "pass/fuse.h"
 
+typedef struct api_explained_graph api_explained_graph;
+
 /* A distinct piece on its way to kernels. */
 typedef struct api_explained {
-    ir_graph *after;    /* the passes */
-    pass_fusion fusion; /* of it; empty where nothing is fused */
-    char *text;         /* of `after` */
-    json_t *attention;  /* NULL: there is none */
+    ir_graph *after;             /* the passes */
+    pass_fusion fusion;          /* of it; empty where nothing is fused */
+    json_t *attention;           /* NULL: there is none */
+    api_explained_graph *bodies; /* by launch * 2 + graph; NULL: no launch runs any */
+    uint32_t n_bodies;
 } api_explained;
+
+/* The graph, or one within it. */
+struct api_explained_graph {
+    const ir_graph *g, *used; /* as given; with reads before the writes that follow */
+    ir_graph *made, *apart;   /* for that; with outputs that are no other value */
+    split_result split;
+    compile_lowered *lowered; /* by piece, of the distinct ones; as what follows */
+    api_explained *pieces;
+    plan *plan;       /* a body's is owned by the plan around it */
+    int64_t *symbols; /* of g, and of the plan */
+};
 
 /* One thread. */
 typedef struct api_explainer {
-    const ir_graph *g, *used; /* as given; with reads before the writes that follow */
-    ir_graph *made;
+    api_explained_graph whole;
     rp_compilation_config *config;
     compile_skips skips;
     const rp_compiler *backend;
     gen_isa isa;
     gen_target target;
-    split_result split;
-    compile_lowered *lowered;    /* by piece, of the distinct ones; as what follows */
-    api_explained *pieces, *now; /* now: that whose passes run */
-    plan *plan;
-    int64_t *symbols; /* of g, and of the plan */
+    api_explained *now; /* whose passes run */
     json_t *spans;
     int64_t began, depth;
     rp_error *err;

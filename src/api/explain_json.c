@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "api/explain.h"
-#include "api/lines.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "config/config.h"
@@ -84,7 +83,7 @@ static const plan_leaf *leaf_of(const plan *p, const plan_arg *a) {
 }
 
 /* At the sizes of the call. */
-static int64_t arg_bytes(const api_explainer *x, const plan_arg *a) {
+static int64_t arg_bytes(const api_explained_graph *x, const plan_arg *a) {
     const plan *p = x->plan;
     const plan_leaf *l = leaf_of(p, a);
     if (l) return plan_size_eval(&l->bytes, x->symbols);
@@ -92,7 +91,7 @@ static int64_t arg_bytes(const api_explainer *x, const plan_arg *a) {
     return a->seg == PLAN_ARENA ? plan_size_eval(&p->values[a->idx].bytes, x->symbols) : 0;
 }
 
-static json_t *arg_json(const api_explainer *x, const plan_arg *a) {
+static json_t *arg_json(const api_explained_graph *x, const plan_arg *a) {
     static const char *const where[PLAN_SEG_COUNT_] = {
         [PLAN_INPUT] = "input", [PLAN_OUTPUT] = "output", [PLAN_PARAM] = "param",
         [PLAN_STATE] = "state", [PLAN_PACK] = "pack",     [PLAN_CONST] = "record",
@@ -109,7 +108,7 @@ static json_t *arg_json(const api_explainer *x, const plan_arg *a) {
 }
 
 /* Each once: what a kernel reads and writes of memory, at least. */
-static json_t *args_json(const api_explainer *x, const plan_launch *l, int64_t *bytes) {
+static json_t *args_json(const api_explained_graph *x, const plan_launch *l, int64_t *bytes) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < l->n_args; i++) {
         bool again = false;
@@ -122,24 +121,16 @@ static json_t *args_json(const api_explainer *x, const plan_launch *l, int64_t *
     return list;
 }
 
-/* text: of g. */
-static json_t *node_of(const ir_graph *g, const char *text, ir_ref r) {
+static json_t *node_of(const ir_graph *g, ir_ref r) {
     base_buf b;
     base_buf_init(&b, 0);
-    api_node_line(text, ir_name_of(g, r).s, &b);
+    ir_print_line(g, r, &b);
     return json_pack("{s:s,s:o,s:o}", "op", ir_op_table(ir_node_at(g, r)->op)->name, "text",
                      text_of(&b), "sites", sites_of(g, &r, 1));
 }
 
-static json_t *node_json(const api_explained *e, ir_ref r) {
-    return node_of(e->after, e->text, r);
-}
-
 json_t *api_explain_attention(const ir_graph *g, const pass_attention_found *f) {
-    char *text = NULL;
-    json_t *o = NULL;
-    if (ir_print_string(g, &text, NULL) == RP_OK) o = node_of(g, text, f->product);
-    base_free(text);
+    json_t *o = node_of(g, f->product);
     if (o) (void)json_object_set_new(o, "blocks", json_integer(f->blocks));
     if (o) (void)json_object_set_new(o, "reason", json_string(f->blocks ? "" : f->why));
     return o;
@@ -151,7 +142,7 @@ static json_t *origins(const api_explained *e, uint32_t group) {
     if (group >= e->fusion.n_groups) return list;
     const pass_group *gr = &e->fusion.groups[group];
     for (uint32_t i = 0; i < gr->n_nodes; i++)
-        (void)json_array_append_new(list, node_json(e, gr->nodes[i]));
+        (void)json_array_append_new(list, node_of(e->after, gr->nodes[i]));
     return list;
 }
 
@@ -168,25 +159,50 @@ static json_t *source_of(const lower_piece *p, const lower_launch *l) {
     return text_of(&b);
 }
 
-static json_t *launch_json(const api_explainer *x, const api_explained *e, const lower_piece *low,
-                           const plan_piece *q, uint32_t i) {
+static json_t *graph_json(const api_explained_graph *x);
+
+/* Those that l runs; x: the graph that it is of. */
+static json_t *bodies_json(const api_explained_graph *x, const plan_launch *l,
+                           const api_explained_graph *body) {
+    static const ir_op op[] = {[PLAN_CALL] = IR_call,
+                               [PLAN_COND] = IR_cond,
+                               [PLAN_WHILE] = IR_while,
+                               [PLAN_SCAN] = IR_scan};
+    json_t *list = json_array();
+    for (uint32_t k = 0; k < plan_control_count(l->control); k++) {
+        json_t *o = graph_json(&body[k]);
+        if (o)
+            (void)json_object_set_new(o, "as", json_string(ir_graph_role(op[l->control->kind], k)));
+        if (o && l->control->kind == PLAN_SCAN)
+            (void)json_object_set_new(o, "times", size_of(x->plan, &l->control->length));
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *launch_json(const api_explained_graph *x, const api_explained *e,
+                           const lower_piece *low, const plan_piece *q, uint32_t i) {
     const plan_launch *l = &x->plan->launches[q->first + i];
     const lower_launch *m = i < low->n_launches ? &low->launches[i] : NULL;
     int64_t bytes = 0;
     json_t *args = args_json(x, l, &bytes);
     const char *symbol = m ? m->alts[0].symbol : NULL;
-    return json_pack("{s:s,s:I,s:o,s:I,s:o,s:o,s:o,s:b,s:b}", "name", l->name, "launch",
-                     (json_int_t)q->first + i, "args", args, "bytes", (json_int_t)bytes, "items",
-                     size_of(x->plan, &l->items), "nodes", m ? origins(e, m->group) : json_array(),
-                     "source", m ? source_of(low, m) : json_string(""), "custom", l->custom != NULL,
-                     "built_in", symbol && *symbol == '@');
+    json_t *o = json_pack("{s:s,s:I,s:o,s:I,s:o,s:o,s:o,s:b,s:b}", "name", l->name, "launch",
+                          (json_int_t)q->first + i, "args", args, "bytes", (json_int_t)bytes,
+                          "items", size_of(x->plan, &l->items), "nodes",
+                          m ? origins(e, m->group) : json_array(), "source",
+                          m ? source_of(low, m) : json_string(""), "custom", l->custom != NULL,
+                          "built_in", symbol && *symbol == '@');
+    if (o && l->control)
+        (void)json_object_set_new(o, "bodies", bodies_json(x, l, &e->bodies[2 * i]));
+    return o;
 }
 
 static json_t *refusals(const api_explained *e) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < e->fusion.n_refusals; i++) {
         const pass_refusal *r = &e->fusion.refusals[i];
-        json_t *o = node_json(e, r->node);
+        json_t *o = node_of(e->after, r->node);
         if (o) (void)json_object_set_new(o, "group", json_integer(r->group));
         if (o) (void)json_object_set_new(o, "reason", json_string(r->reason));
         (void)json_array_append_new(list, o);
@@ -194,7 +210,7 @@ static json_t *refusals(const api_explained *e) {
     return list;
 }
 
-static json_t *piece_json(const api_explainer *x, uint32_t i) {
+static json_t *piece_json(const api_explained_graph *x, uint32_t i) {
     const split_piece *sp = &x->split.pieces[i];
     const plan_piece *q = i < x->plan->n_pieces ? &x->plan->pieces[i] : NULL;
     json_t *o = json_pack("{s:I,s:b,s:I,s:I}", "submod", (json_int_t)sp->submod, "splitting",
@@ -214,7 +230,7 @@ static json_t *piece_json(const api_explainer *x, uint32_t i) {
 
 /* --- memory ------------------------------------------------------------------------------------ */
 
-static json_t *arena_json(const api_explainer *x) {
+static json_t *arena_json(const api_explained_graph *x) {
     const plan *p = x->plan;
     json_t *values = json_array();
     int64_t top = 0;
@@ -232,7 +248,18 @@ static json_t *arena_json(const api_explainer *x) {
                      (json_int_t)top, "weights", (json_int_t)p->weights_size, "values", values);
 }
 
-static json_t *sizes_json(const api_explainer *x) {
+/* --- graphs ------------------------------------------------------------------------------------ */
+
+static json_t *graph_json(const api_explained_graph *x) {
+    json_t *pieces = json_array();
+    for (uint32_t i = 0; i < x->split.n_pieces; i++)
+        (void)json_array_append_new(pieces, piece_json(x, i));
+    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "name", ir_graph_name(x->g), "nodes",
+                     (json_int_t)ir_graph_count(x->g), "launches", (json_int_t)x->plan->n_launches,
+                     "pieces", pieces, "arena", arena_json(x));
+}
+
+static json_t *sizes_json(const api_explained_graph *x) {
     const ir_dims *t = ir_graph_dims(x->g);
     json_t *o = json_object();
     for (uint32_t i = 0; o && i < ir_dims_symbol_count(t); i++)
@@ -241,13 +268,12 @@ static json_t *sizes_json(const api_explainer *x) {
 }
 
 json_t *api_explain_json(const api_explainer *x) {
-    json_t *pieces = json_array();
-    for (uint32_t i = 0; i < x->split.n_pieces; i++)
-        (void)json_array_append_new(pieces, piece_json(x, i));
-    return json_pack("{s:s,s:I,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:O}", "name", ir_graph_name(x->g),
-                     "nodes", (json_int_t)ir_graph_count(x->g), "backend", x->backend->name, "isa",
-                     x->target == GEN_CUDA ? "cuda" : gen_isa_name(x->isa), "level",
-                     (int)x->config->level, "launches", (json_int_t)x->plan->n_launches, "sizes",
-                     sizes_json(x), "guards", guards(x->g), "pieces", pieces, "arena",
-                     arena_json(x), "spans", x->spans);
+    json_t *o = graph_json(&x->whole);
+    json_t *more = json_pack("{s:s,s:s,s:i,s:o,s:o,s:O}", "backend", x->backend->name, "isa",
+                             x->target == GEN_CUDA ? "cuda" : gen_isa_name(x->isa), "level",
+                             (int)x->config->level, "sizes", sizes_json(&x->whole), "guards",
+                             guards(x->whole.g), "spans", x->spans);
+    if (o && (!more || json_object_update(o, more) != 0)) o = (json_decref(o), NULL);
+    json_decref(more);
+    return o;
 }

@@ -241,6 +241,8 @@ void ir_input_mutates(ir_graph *g, ir_ref r);
 void ir_input_settle(ir_graph *g, ir_ref r);
 /* Graph i of n in the order of its attributes; NULL behind the last. */
 const ir_graph *ir_node_graph(const ir_node *n, uint32_t i);
+/* The name of that attribute, "body"; "" behind the last. */
+const char *ir_graph_role(ir_op op, uint32_t i);
 /* Where the arguments of an op that has graphs begin among its operands: behind the predicate of a cond. */
 uint32_t ir_first_argument(ir_op op);
 /* The graph is recorded by runs of one function, one after the other, and never finished. What is there at the first call of this is of the
@@ -272,6 +274,8 @@ rp_status ir_check_returned(const ir_graph *g, rp_error *err) RP_MUST_USE;
 void ir_print(const ir_graph *g, base_buf *out);
 /* The lines of n nodes, without what is around them; inputs have none. */
 void ir_print_nodes(const ir_graph *g, const ir_ref *nodes, uint32_t n, base_buf *out);
+/* Node r alone, for lists: without columns, and of a graph within it the name, "body=@cell". Nothing of an input. */
+void ir_print_line(const ir_graph *g, ir_ref r, base_buf *out);
 rp_status ir_print_string(const ir_graph *g, char **out, rp_error *err) RP_MUST_USE;
 /* Errors carry "line N: ". RP_INVALID for bad text. */
 rp_status ir_parse(const char *text, size_t len, ir_graph **out, rp_error *err) RP_MUST_USE;

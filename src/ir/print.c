@@ -67,7 +67,8 @@ static void print_graph(const ir_graph *g, base_buf *out) {
             base_buf_puts(out, "\n  ");
 }
 
-static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
+/* brief: a graph's name is enough. */
+static void print_attr(const ir_graph *g, const ir_attr *a, bool brief, base_buf *out) {
     base_buf_printf(out, "%s=", ir_attr_key_name(a->key));
     switch (ir_attr_key_type(a->key)) {
     case IR_ATTR_TYPE_INT: base_buf_printf(out, "%lld", (long long)a->u.i); break;
@@ -83,7 +84,12 @@ static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
         print_types(g, a->u.types, a->n, out);
         base_buf_putc(out, ']');
         break;
-    case IR_ATTR_TYPE_GRAPH: print_graph(a->u.graph, out); break;
+    case IR_ATTR_TYPE_GRAPH:
+        if (brief)
+            base_buf_printf(out, "@%s", ir_graph_name(a->u.graph));
+        else
+            print_graph(a->u.graph, out);
+        break;
     case IR_ATTR_TYPE_VALUES: ir_op_attrs_print(a->u.values, a->n, out); break;
     }
 }
@@ -106,10 +112,10 @@ static void print_ref(const ir_graph *g, const uint32_t *number, ir_ref r, base_
         base_buf_printf(out, "%%%u", number[r]);
 }
 
-static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base_buf *out) {
+static void print_op(const ir_graph *g, const uint32_t *number, ir_ref r, bool brief,
+                     base_buf *out) {
     const ir_node *n = ir_node_at(g, r);
-    size_t start = out->len, width;
-    base_buf_printf(out, "  %%%u = %s", number[r], ir_op_table(n->op)->name);
+    base_buf_printf(out, "%%%u = %s", number[r], ir_op_table(n->op)->name);
     if (n->name) base_buf_printf(out, " @%s", n->name);
     for (uint32_t i = 0; i < n->n_in; i++) {
         base_buf_puts(out, i > 0 ? ", " : " ");
@@ -120,19 +126,31 @@ static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base
     } else if (n->n_attrs > 0) {
         for (uint32_t i = 0; i < n->n_attrs; i++) {
             base_buf_puts(out, i > 0 ? ", " : " {");
-            print_attr(g, &n->attrs[i], out);
+            print_attr(g, &n->attrs[i], brief, out);
         }
         base_buf_putc(out, '}');
     }
-    width = ir_node_graph(n, 0) ? TYPE_COLUMN : out->len - start;
-    base_buf_printf(out, "%*s: ", width < TYPE_COLUMN ? (int)(TYPE_COLUMN - width) : 1, "");
+}
+
+static void print_result_types(const ir_graph *g, const ir_node *n, base_buf *out) {
     if (n->n_more > 0) base_buf_putc(out, '(');
     ir_type_print(g, n->dtype, &n->shape, out);
     for (uint32_t i = 0; i < n->n_more; i++) {
         base_buf_puts(out, ", ");
         ir_type_print(g, n->more[i].dtype, &n->more[i].shape, out);
     }
-    base_buf_puts(out, n->n_more > 0 ? ")\n" : "\n");
+    if (n->n_more > 0) base_buf_putc(out, ')');
+}
+
+static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base_buf *out) {
+    const ir_node *n = ir_node_at(g, r);
+    size_t start = out->len, width;
+    base_buf_puts(out, "  ");
+    print_op(g, number, r, false, out);
+    width = ir_node_graph(n, 0) ? TYPE_COLUMN : out->len - start;
+    base_buf_printf(out, "%*s: ", width < TYPE_COLUMN ? (int)(TYPE_COLUMN - width) : 1, "");
+    print_result_types(g, n, out);
+    base_buf_putc(out, '\n');
 }
 
 static void print_where(const ir_dims *t, base_buf *out) {
@@ -181,6 +199,15 @@ void ir_print_nodes(const ir_graph *g, const ir_ref *nodes, uint32_t n, base_buf
     uint32_t *number = number_nodes(g, out);
     for (uint32_t i = 0; i < n && number; i++)
         if (ir_node_at(g, nodes[i])->op != IR_input) print_node(g, number, nodes[i], out);
+    base_free(number);
+}
+
+void ir_print_line(const ir_graph *g, ir_ref r, base_buf *out) {
+    uint32_t *number = ir_node_at(g, r)->op == IR_input ? NULL : number_nodes(g, out);
+    if (!number) return;
+    print_op(g, number, r, true, out);
+    base_buf_puts(out, " : ");
+    print_result_types(g, ir_node_at(g, r), out);
     base_free(number);
 }
 

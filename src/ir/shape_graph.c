@@ -22,6 +22,14 @@ const ir_graph *ir_node_graph(const ir_node *n, uint32_t i) {
     return NULL;
 }
 
+const char *ir_graph_role(ir_op op, uint32_t i) {
+    for (int k = 0; ir_op_has_graphs(op) && k < IR_ATTR_COUNT_; k++)
+        if (ir_op_table(op)->attr_mask & UINT32_C(1) << k &&
+            ir_attr_key_type((ir_attr_key)k) == IR_ATTR_TYPE_GRAPH && i-- == 0)
+            return ir_attr_key_name((ir_attr_key)k);
+    return "";
+}
+
 uint32_t ir_first_argument(ir_op op) {
     return op == IR_cond;
 }

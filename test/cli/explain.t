@@ -88,6 +88,28 @@ submod_0, 8 nodes, 8 after the passes; kernels: 2
 memory: arena 384 bytes (12288 at the largest sizes), packed weights 0
 $ reprise explain bisect.ir --isa portable --sizes T=7 --json | python3 -c 'import json,sys; o = json.loads(sys.stdin.read()); print(o["event"], o["sizes"], [k["bytes"] for k in o["pieces"][0]["kernels"]], "rp_expf" in o["pieces"][0]["kernels"][0]["source"], sorted({s["depth"] for s in o["spans"]}))'
 graph {'T': 7} [2688, 8384] True [0, 1, 2]
+# What a kernel runs is below it, on the page, too.
+$ reprise explain scan.ir --isa portable; reprise explain scan.ir --isa portable --html - | grep -oE '<h3>[^<]*|<summary class="k">[^<]*'
+graph @sums: 4 nodes; pieces 1, launches 1; inductor for portable
+guards
+  1 <= T <= 64
+  input 'h' is f32[8]
+  input 'x' is f32[T,8]
+submod_0, 4 nodes, 4 after the passes; kernels: 1
+  0 scan: 224 bytes, items 1
+      %0 = scan %in0, %in1 {body=@step, carried=1, length=T, sliced=1} : (f32[8], f32[T,8])
+      body @step: 5 nodes; pieces 1, launches 1, times T; arena 0 bytes
+        submod_0, 5 nodes, 5 after the passes; kernels: 1
+          0 poi_fused_mul_sigmoid_add_0: 128 bytes, items 1
+              %0 = mul %in0, %in1 : f32[8]
+              %1 = sigmoid %0 : f32[8]
+              %2 = add %in0, %1 : f32[8]
+memory: arena 32 bytes (64 at the largest sizes), packed weights 0
+<h3>submod_0
+<summary class="k">scan
+<h3>body @step
+<h3>submod_0
+<summary class="k">poi_fused_mul_sigmoid_add_0
 $ reprise explain bisect.ir --device cuda --numerics exact | head -n 1
 graph @gate: 8 nodes; pieces 1, launches 2; cuda for cuda
 $ reprise explain bisect.ir --sizes T=65

@@ -216,17 +216,77 @@ static rp_graph *loops(void) {
     return g;
 }
 
+static const json_t *kernel(const json_t *graph, size_t i) {
+    return json_array_get(json_object_get(first_piece(graph), "kernels"), i);
+}
+
+static const char *string(const json_t *o, const char *key) {
+    return json_string_value(json_object_get(o, key));
+}
+
+/* What a kernel runs is below it, to the innermost: its kernels, nodes and bytes; a node with a graph is one line. */
 static void loops_are_told(void **state) {
-    static const char *const settings[] = {"level=0", "level=2", "level=3"};
+    static const struct {
+        const char *setting;
+        bool fused;
+    } cases[] = {{"level=0", false},
+                 {"backend=eager", false},
+                 {"level=2", true},
+                 {"level=3", true},
+                 {"device=cuda", true}};
     (void)state;
     rp_graph *g = loops();
-    for (int i = 0; i < 3; i++) {
-        json_t *o = explain(g, settings[i], "T=4");
-        const json_t *kernels = json_object_get(first_piece(o), "kernels");
-        assert_string_equal(json_string_value(json_object_get(json_array_get(kernels, 0), "name")),
-                            "call");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *o = explain(g, cases[i].setting, "T=4");
+        const json_t *call = kernel(o, 0), *rows, *scan, *row, *add, *node;
+        assert_string_equal(string(call, "name"), "call");
+        assert_int_equal(json_array_size(json_object_get(call, "bodies")), 1);
+        rows = json_array_get(json_object_get(call, "bodies"), 0);
+        assert_string_equal(string(rows, "as"), "body");
+        assert_null(json_object_get(rows, "times"));
+        scan = kernel(rows, 0);
+        assert_string_equal(string(scan, "name"), "scan");
+        row = json_array_get(json_object_get(scan, "bodies"), 0);
+        assert_string_equal(string(row, "times"), "T");
+        add = kernel(row, 0);
+        assert_null(json_object_get(add, "bodies"));
+        assert_true(number(add, "bytes") == (cases[i].fused ? 3 : 2) * 8 * 4);
+        node = json_array_get(json_object_get(scan, "nodes"), 0);
+        assert_int_equal(node != NULL, cases[i].fused);
+        if (node && strncmp(string(node, "text"), "%0 = scan %in0, %in1 {body=@", 28) != 0)
+            fail_msg("%s", string(node, "text"));
+        if (node) assert_null(strchr(string(node, "text"), '\n'));
+        assert_int_equal(json_array_size(json_object_get(add, "nodes")), cases[i].fused ? 2 : 0);
         json_decref(o);
     }
+    rp_graph_free(g);
+}
+
+/* Which branch is which, and what was not fused in one. */
+static void branches_are_told(void **state) {
+    static const char text[] =
+        "graph @a(%p: bool[], %x: f32[4], %w: f32[4,4]) {\n"
+        "  %y = cond %p, %x, %w {then=graph @t(%x: f32[4], %w: f32[4,4]) {\n"
+        "    %m = matmul %w, %w\n    %s = sum %m {axis=0}\n    %y = add %s, %x\n    ret %y },\n"
+        "    else=graph @e(%x: f32[4], %w: f32[4,4]) {\n    %y = neg %x\n    ret %y }}\n  ret "
+        "%y\n}\n";
+    static const char *const is[][3] = {{"else", "e", "neg"}, {"then", "t", "matmul"}};
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    json_t *o = explain(g, "level=2", NULL);
+    const json_t *bodies = json_object_get(kernel(o, 0), "bodies");
+    assert_int_equal(json_array_size(bodies), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *b = json_array_get(bodies, i);
+        const json_t *nodes = json_object_get(kernel(b, 0), "nodes");
+        assert_string_equal(string(b, "as"), is[i][0]);
+        assert_string_equal(string(b, "name"), is[i][1]);
+        assert_string_equal(string(json_array_get(nodes, 0), "op"), is[i][2]);
+        assert_int_equal(json_array_size(json_object_get(first_piece(b), "refused")) > 0, i);
+    }
+    json_decref(o);
     rp_graph_free(g);
 }
 
@@ -274,6 +334,7 @@ int main(void) {
         cmocka_unit_test(spans_are_those_of_the_call),
         cmocka_unit_test(every_target_is_told),
         cmocka_unit_test(loops_are_told),
+        cmocka_unit_test(branches_are_told),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(survives_lost_allocations),
     };
