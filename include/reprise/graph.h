@@ -18,7 +18,8 @@ RP_API rp_status rp_graph_verify(const rp_graph *g, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_graph_optimize(const rp_graph *g, const char *passes, rp_graph **out,
                                    rp_error *err) RP_MUST_USE;
 /* Text of one stage after the passes: "fusion" (groups), "kir" (kernel IR), "schedule" or "schedule-cuda" (kernel IR and
- * how the target runs it), "c" or "cuda" (source), "plan". Owned by the caller (rp_free). */
+ * how the target runs it), "c" or "cuda" (source), "plan". Behind it that of each graph within, which is compiled by itself, below a comment
+ * that names it. Owned by the caller (rp_free). */
 RP_API rp_status rp_graph_lower_text(const rp_graph *g, const char *stage, const char *isa,
                                      char **out, rp_error *err) RP_MUST_USE;
 

@@ -26,6 +26,16 @@ typedef enum stage {
 static const char *const stage_names[STAGE_COUNT_] = {"fusion",        "kir",  "schedule", "c",
                                                       "schedule-cuda", "cuda", "plan"};
 
+/* A comment before what comes of graph i of node r of g. */
+static void text_heading(const ir_graph *g, ir_ref r, uint32_t i, stage which, base_buf *b) {
+    const ir_node *n = ir_node_at(g, r);
+    bool c = which == STAGE_C || which == STAGE_CUDA;
+    base_buf_printf(b, "%s %s @%s of @%s: ", c ? "/*" : ";", ir_graph_role(n->op, i),
+                    ir_graph_name(ir_node_graph(n, i)), ir_graph_name(g));
+    ir_print_line(g, r, b);
+    base_buf_puts(b, c ? " */\n" : "\n");
+}
+
 static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
     pass_fusion f = {0};
     RP_TRY(pass_fuse(g, NULL, &f, err));
@@ -45,10 +55,7 @@ static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_
         o.schedule = b;
         o.scheduled = which == STAGE_SCHEDULE ? &sched_cpu : &sched_cuda;
     }
-    if (which == STAGE_CUDA) {
-        gen_cuda_prelude(b);
-        o.cuda = b;
-    }
+    if (which == STAGE_CUDA) o.cuda = b;
     RP_TRY(lower_graph(g, &o, &p, err));
     if (which == STAGE_C) lower_source_print(&p, b);
     lower_done(&p);
@@ -93,6 +100,30 @@ out:
     return st;
 }
 
+/* A graph, then those within it, each as what is compiled by itself. */
+static rp_status text_of(const ir_graph *g, stage which, gen_isa isa, base_buf *b, rp_error *err) {
+    rp_status st = RP_OK;
+    ir_graph *opt = NULL;
+    const ir_graph *f;
+    RP_TRY_OUT(pass_run_all(g, NULL, &opt, err));
+    if (which == STAGE_PLAN) {
+        RP_TRY_OUT(text_plan(opt, isa, b, err)); /* which has those of the graphs within */
+        goto out;
+    }
+    if (which == STAGE_FUSION)
+        RP_TRY_OUT(text_fusion(opt, b, err));
+    else
+        RP_TRY_OUT(text_lowered(opt, which, isa, b, err));
+    for (ir_ref r = 0; r < ir_graph_count(opt); r++)
+        for (uint32_t i = 0; (f = ir_node_graph(ir_node_at(opt, r), i)); i++) {
+            text_heading(opt, r, i, which, b);
+            RP_TRY_OUT(text_of(f, which, isa, b, err));
+        }
+out:
+    ir_graph_free(opt);
+    return st;
+}
+
 static rp_status find_stage(const char *name, stage *out, rp_error *err) {
     for (int i = 0; i < STAGE_COUNT_; i++)
         if (name && strcasecmp(name, stage_names[i]) == 0) {
@@ -108,7 +139,6 @@ static rp_status find_stage(const char *name, stage *out, rp_error *err) {
 rp_status rp_graph_lower_text(const rp_graph *g, const char *stage_name, const char *isa,
                               char **out, rp_error *err) {
     base_error_clear(err);
-    ir_graph *opt = NULL;
     stage which = STAGE_C;
     gen_isa target = GEN_ISA_PORTABLE;
     rp_status st = RP_OK;
@@ -119,17 +149,12 @@ rp_status rp_graph_lower_text(const rp_graph *g, const char *stage_name, const c
     RP_TRY(api_isa(isa, &target, err));
     base_buf_init(&b, 0);
     RP_TRY_OUT(ir_verify(trace_graph_ir(g), err));
-    RP_TRY_OUT(pass_run_all(trace_graph_ir(g), NULL, &opt, err));
-    switch (which) {
-    case STAGE_FUSION: RP_TRY_OUT(text_fusion(opt, &b, err)); break;
-    case STAGE_PLAN: RP_TRY_OUT(text_plan(opt, target, &b, err)); break;
-    default: RP_TRY_OUT(text_lowered(opt, which, target, &b, err)); break;
-    }
+    if (which == STAGE_CUDA) gen_cuda_prelude(&b);
+    RP_TRY_OUT(text_of(trace_graph_ir(g), which, target, &b, err));
     RP_TRY_OUT(base_buf_status(&b, err));
     *out = b.data ? base_buf_take(&b) : base_strdup("");
     if (!*out) st = rp_fail(err, RP_NOMEM, "text of stage %s", stage_names[which]);
 out:
     base_buf_done(&b);
-    ir_graph_free(opt);
     return st;
 }

@@ -147,7 +147,7 @@ static void stages_are_text(void **state) {
     rp_graph_free(g);
 }
 
-/* Plans within a plan: of both branches, of a loop's condition, of graphs within graphs, and of the memory that they write. */
+/* Each stage of graphs within a graph, in plans as plans within a plan: of both branches, of a loop's condition, of graphs within graphs, and of the memory that they write. */
 static void stages_tell_of_loops_and_branches(void **state) {
     static const char source[] =
         "graph @many(%p: bool[], %x: f32[T,2], %m: f32[2] mutates) where T in [0,9] {\n"
@@ -162,17 +162,28 @@ static void stages_tell_of_loops_and_branches(void **state) {
         "    %s = sum %k {axis=0} %l = const 9 %q = lt %s, %l ret %q },\n"
         "    body=graph @more(%k: f32[2]) { %n = exp %k ret %n }}\n"
         "  ret %m1, %w\n}\n";
-    static const char *const stages[] = {"fusion", "kir", "c", "cuda", "schedule-cuda", "plan"};
-    static const char *const plans[] = {"step", "deep", "set", "leave", "small", "more"};
+    static const char *const stages[] = {"fusion",        "kir",  "schedule", "c",
+                                         "schedule-cuda", "cuda", "plan"};
+    static const char *const bodies[][3] = {{"body", "step", "many"},  {"body", "deep", "step"},
+                                            {"then", "set", "many"},   {"else", "leave", "many"},
+                                            {"cond", "small", "many"}, {"body", "more", "many"}};
     rp_graph *g = parse(source);
     (void)state;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         rp_error err = {0};
-        char *text = NULL, name[32];
+        char *text = NULL, name[64];
+        const char *mark = *stages[i] == 'c' ? "/*" : ";";
         CHECK_OK(rp_graph_lower_text(g, stages[i], "portable", &text, &err), &err);
-        for (size_t k = 0; k < 6 && strcmp(stages[i], "plan") == 0; k++) {
-            (void)snprintf(name, sizeof name, "plan %s: ", plans[k]);
-            if (!strstr(text, name)) fail_msg("no %s in %s", name, text);
+        for (size_t k = 0; k < 6; k++) {
+            if (strcmp(stages[i], "plan") == 0)
+                (void)snprintf(name, sizeof name, "plan %s: ", bodies[k][1]);
+            else
+                (void)snprintf(name, sizeof name, "\n%s %s @%s of @%s: %%", mark, bodies[k][0],
+                               bodies[k][1], bodies[k][2]);
+            const char *at = strstr(text, name);
+            if (!at && !(at = strncmp(text, name + 1, strlen(name + 1)) == 0 ? text : NULL))
+                fail_msg("no %s in %s", name, text);
+            if (k == 1 && i < 6) assert_true(strstr(at, "fused_exp_0") || strstr(at, "=exp"));
         }
         rp_free(text);
     }
