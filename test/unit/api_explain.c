@@ -246,6 +246,7 @@ static void loops_are_told(void **state) {
         assert_null(json_object_get(rows, "times"));
         scan = kernel(rows, 0);
         assert_string_equal(string(scan, "name"), "scan");
+        assert_true(number(json_array_get(json_object_get(scan, "args"), 1), "bytes") == 4 * 8 * 4);
         row = json_array_get(json_object_get(scan, "bodies"), 0);
         assert_string_equal(string(row, "times"), "T");
         add = kernel(row, 0);
