@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "compile/benchmark.h"
@@ -19,13 +20,29 @@
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 
-enum { MOST_NAME = 64, MOST_FORMS = 512, MOST_OF_A_NAME = 64 };
+enum { MOST_NAME = 64, MOST_BODY = 24, MOST_FORMS = 512, MOST_OF_A_NAME = 64 };
+
+/* A graph within the graph; of several that are equal the first. */
+typedef struct dump_body {
+    struct dump_body *next;
+    ir_graph *g;
+    char name[MOST_BODY + 12]; /* fit for a file name, and no other's */
+    const char *where;         /* a line: what runs it */
+} dump_body;
+
+typedef struct dump_bodies {
+    base_arena *arena;
+    dump_body *first;
+} dump_bodies;
 
 typedef struct dump {
     const ir_graph *g;
     const compile_options *opt;
-    const char *dir;      /* NULL: channels only */
-    char name[MOST_NAME]; /* of the graph, fit for a file name */
+    const char *dir;                       /* NULL: channels only */
+    const char *whole;                     /* name of the outermost graph, fit for a file name, */
+    char name[MOST_NAME + MOST_BODY + 12]; /* and of g: "gru", of a graph within it "gru.cell" */
+    const dump_body *body;                 /* or NULL */
+    dump_bodies *bodies;                   /* of the whole graph */
 } dump;
 
 /* --- files ------------------------------------------------------------------------ */
@@ -79,15 +96,20 @@ static uint32_t number_of(base_hash128 place, base_hash128 graph) {
     return is ? is : last + !last;
 }
 
-/* "forward", "forward-2" where the folder has another graph of that name. */
-static rp_status file_name(const ir_graph *g, const char *dir, char out[MOST_NAME], rp_error *err) {
-    enum { ROOM = MOST_NAME - 12 };
+/* At most so many characters of the name of a graph, those that a file name may have. */
+static size_t plain_name(const ir_graph *g, size_t most, char *out) {
     const char *name = ir_graph_name(g);
-    base_buf text, place;
     size_t n = 0;
-    for (; name[n] && n < ROOM; n++)
+    for (; name[n] && n < most; n++)
         out[n] = (char)(isalnum((unsigned char)name[n]) || name[n] == '_' ? name[n] : '-');
     out[n] = 0;
+    return n;
+}
+
+/* "forward", "forward-2" where the folder has another graph of that name. */
+static rp_status file_name(const ir_graph *g, const char *dir, char out[MOST_NAME], rp_error *err) {
+    base_buf text, place;
+    size_t n = plain_name(g, MOST_NAME - 12, out);
     if (!dir) return RP_OK;
     base_buf_init(&text, 0);
     base_buf_init(&place, 0);
@@ -211,23 +233,26 @@ static const char *kernel_start(const char *source, const char *symbol) {
 }
 
 /* Each kernel from its first helper to the end of the function itself. */
-static void log_kernels(const split_piece *sp, const lower_piece *low, const char *from) {
+static void log_kernels(const dump *d, const split_piece *sp, const lower_piece *low,
+                        const char *from) {
+    const char *body = d->body ? d->body->name : "";
     if (!from || !base_log_on(RP_LOG_CH_KERNEL_CODE, false)) return;
     for (uint32_t i = 0; i < low->n_launches; i++)
         for (uint32_t k = 0; k < low->launches[i].n_alts; k++) {
             const char *symbol = low->launches[i].alts[k].symbol;
             if (low->launches[i].custom || !symbol || symbol[0] == '@') continue;
             const char *start = kernel_start(from, symbol);
-            const char *body = start;
+            const char *at = start;
             char head[160];
             base_buf b;
             base_buf_init(&b, sizeof head);
             base_buf_printf(&b, " %s(", symbol);
-            if (body && !b.failed) body = strstr(start, b.data);
+            if (at && !b.failed) at = strstr(start, b.data);
             base_buf_done(&b);
-            const char *end = body ? strstr(body, "\n}\n") : NULL;
+            const char *end = at ? strstr(at, "\n}\n") : NULL;
             if (!end) continue;
-            base_log_ch(RP_LOG_CH_KERNEL_CODE, false, "%s of submod_%u:\n%.*s", symbol, sp->submod,
+            base_log_ch(RP_LOG_CH_KERNEL_CODE, false, "%s of %s%s%ssubmod_%u:\n%.*s", symbol,
+                        *body ? "@" : "", body, *body ? ", " : "", sp->submod,
                         (int)(end + 2 - start), start);
             from = end + 2;
         }
@@ -286,6 +311,7 @@ static rp_status put_split(const dump *d, const split_result *s, rp_error *err) 
     rp_status st = RP_OK;
     base_buf list;
     base_buf_init(&list, 0);
+    if (d->body) base_buf_puts(&list, d->body->where);
     for (uint32_t i = 0; i < s->n_pieces; i++) put_piece_line(&s->pieces[i], &list);
     RP_TRY_OUT(put(d->dir, "1_split", d->name, NULL, "txt", &list, err));
     for (uint32_t i = 0; i < s->n_pieces; i++)
@@ -345,6 +371,9 @@ static rp_status put_benchmark(const dump *d, const split_piece *sp, const ir_gr
     return st;
 }
 
+static rp_status dump_bodies_of(const dump *d, const split_piece *sp, const ir_graph *g,
+                                rp_error *err);
+
 static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err) {
     const pass_options o = {
         .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
@@ -367,11 +396,12 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     RP_TRY_OUT(compile_tune_piece(d->opt, sp, &lo.choices, &lo.n_choices, err));
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
+    RP_TRY_OUT(dump_bodies_of(d, sp, g ? g : sp->graph, err));
     if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
     if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
     lower_source_print(&low, &source);
     RP_TRY_OUT(base_buf_status(&source, err));
-    log_kernels(sp, &low, source.data);
+    log_kernels(d, sp, &low, source.data);
     if (!d->dir) goto out;
     if (kir.len) RP_TRY_OUT(put(d->dir, "4_kernels", d->name, sp, "kir", &kir, err));
     if (schedule.len) RP_TRY_OUT(put(d->dir, "4_schedule", d->name, sp, "sched", &schedule, err));
@@ -387,26 +417,110 @@ out:
     return st;
 }
 
+/* As compile_graph takes it apart. */
+static rp_status dump_graph(dump *d, rp_error *err) {
+    split_result s = {0};
+    ir_graph *made = NULL, *apart = NULL;
+    rp_status st = RP_OK;
+    RP_TRY_OUT(pass_make_inplace(d->g, &d->g, &made, err));
+    if (d->opt->backend->alone) RP_TRY_OUT(pass_separate_outputs(d->g, &apart, err));
+    if (apart) d->g = apart;
+    RP_TRY_OUT(split_graph(d->g, d->opt->splitting_ops, d->opt->n_splitting_ops, &s, err));
+    RP_TRY_OUT(log_split(d, &s, err));
+    if (d->dir) RP_TRY_OUT(put_split(d, &s, err));
+    for (uint32_t i = 0; i < s.n_pieces; i++)
+        if (s.pieces[i].distinct == i) RP_TRY_OUT(dump_piece(d, &s.pieces[i], err));
+out:
+    split_done(&s);
+    ir_graph_free(apart);
+    ir_graph_free(made);
+    return st;
+}
+
+/* --- graphs within the graph ------------------------------------------------------------------- */
+
+/* What runs graph i of node r of g, a piece. */
+static const char *where_of(const dump *d, const split_piece *sp, const ir_graph *g, ir_ref r,
+                            uint32_t i) {
+    const ir_node *n = ir_node_at(g, r);
+    const char *line = NULL;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s @%s of @%s, submod_%u: ", ir_graph_role(n->op, i),
+                    ir_graph_name(ir_node_graph(n, i)), ir_graph_name(d->g), sp->submod);
+    ir_print_line(g, r, &b);
+    base_buf_putc(&b, '\n');
+    if (!b.failed) line = base_arena_strn(d->bodies->arena, b.data, b.len);
+    base_buf_done(&b);
+    return line;
+}
+
+static bool is_taken(const dump_bodies *all, const char *name) {
+    for (const dump_body *p = all->first; p; p = p->next)
+        if (strcmp(p->name, name) == 0) return true;
+    return false;
+}
+
+/* Where an equal one was told already *out is NULL. */
+static rp_status add_body(dump_bodies *all, const ir_graph *g, const char *where, dump_body **out,
+                          rp_error *err) {
+    dump_body *o = base_arena_alloc(all->arena, sizeof *o);
+    const char *text = ir_graph_text(g);
+    uint32_t number = 1;
+    *out = NULL;
+    if (!o || !text || !where) return rp_fail(err, RP_NOMEM, "graphs within a graph");
+    *o = (dump_body){.next = all->first, .where = where};
+    const size_t n = plain_name(g, MOST_BODY, o->name);
+    for (const dump_body *p = all->first; p; p = p->next) {
+        const char *other = ir_graph_text(p->g);
+        if (other && strcmp(text, other) == 0) return RP_OK;
+    }
+    while (is_taken(all, o->name)) (void)snprintf(o->name + n, sizeof o->name - n, "-%u", ++number);
+    o->g = ir_graph_share(g);
+    *out = all->first = o;
+    return RP_OK;
+}
+
+/* Each is compiled by itself, and so it has stages of its own. g: piece sp after the passes. */
+static rp_status dump_bodies_of(const dump *d, const split_piece *sp, const ir_graph *g,
+                                rp_error *err) {
+    const ir_graph *f;
+    for (ir_ref r = 0; r < ir_graph_count(g); r++)
+        for (uint32_t i = 0; (f = ir_node_graph(ir_node_at(g, r), i)); i++) {
+            dump own = {
+                .g = f, .opt = d->opt, .dir = d->dir, .whole = d->whole, .bodies = d->bodies};
+            dump_body *body = NULL;
+            RP_TRY(add_body(d->bodies, f, where_of(d, sp, g, r, i), &body, err));
+            if (!body) continue;
+            own.body = body;
+            (void)snprintf(own.name, sizeof own.name, "%s.%s", d->whole, body->name);
+            RP_TRY(dump_graph(&own, err));
+        }
+    return RP_OK;
+}
+
+static void bodies_done(dump_bodies *b) {
+    for (dump_body *p = b->first; p; p = p->next) ir_graph_free(p->g);
+    base_arena_free(b->arena);
+}
+
 rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, const char *dir,
                               rp_error *err) {
-    dump d = {.g = g, .opt = opt, .dir = dir};
-    split_result s = {0};
-    ir_graph *made = NULL;
+    char name[MOST_NAME];
+    dump_bodies bodies = {0};
+    dump d = {.g = g, .opt = opt, .dir = dir, .whole = name, .bodies = &bodies};
     rp_status st = RP_OK;
     if (!dir && !channels_want()) return RP_OK;
-    RP_TRY_OUT(file_name(g, dir, d.name, err));
+    RP_TRY(file_name(g, dir, name, err));
+    (void)snprintf(d.name, sizeof d.name, "%s", name);
+    bodies.arena = base_arena_new();
+    if (!bodies.arena) return rp_fail(err, RP_NOMEM, "dump");
     if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
     if (dir) RP_TRY_OUT(put_sites(&d, err));
     if (dir) RP_TRY_OUT(put_runnable(&d, err));
-    RP_TRY_OUT(pass_make_inplace(g, &d.g, &made, err));
-    RP_TRY_OUT(split_graph(d.g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
-    RP_TRY_OUT(log_split(&d, &s, err));
-    if (dir) RP_TRY_OUT(put_split(&d, &s, err));
-    for (uint32_t i = 0; i < s.n_pieces; i++)
-        if (s.pieces[i].distinct == i) RP_TRY_OUT(dump_piece(&d, &s.pieces[i], err));
+    RP_TRY_OUT(dump_graph(&d, err));
 out:
-    split_done(&s);
-    ir_graph_free(made);
+    bodies_done(&bodies);
     return st;
 }
 

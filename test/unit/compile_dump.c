@@ -115,6 +115,79 @@ static void every_stage_reads_back(void **state) {
     rp_graph_free(g);
 }
 
+static uint32_t count(const char *text, const char *what) {
+    uint32_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++) n++;
+    return n;
+}
+
+/* Graphs of one name that differ, one that two nodes have, and one within another. */
+static const char with_bodies[] =
+    "graph @many(%p: bool[], %h: f32[4], %x: f32[T,4]) -> (f32[4], f32[T,4]) where T in [1,64] {\n"
+    "  %l = scan %h, %x, %p {carried=1, sliced=1, body=graph @step(%h: f32[4], %x: f32[4], %p: "
+    "bool[]) {\n    %c = cond %p, %x {\n      then=graph @same(%x: f32[4]) { %y = exp %x ret %y },"
+    "\n      else=graph @same(%x: f32[4]) { %y = sin %x ret %y }}\n    %s = add %h, %c\n    ret "
+    "%s, "
+    "%c }}\n  %a = result %l {index=1}\n  %c = call %l {body=graph @same(%x: f32[4]) { %y = exp %x "
+    "ret %y }}\n  ret %c, %a\n}\n";
+
+static rp_graph *bodies(void) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    CHECK_OK(rp_graph_parse(with_bodies, sizeof with_bodies - 1, &g, &err), &err);
+    return g;
+}
+
+/* Graphs within a graph have stages of their own, each different one once. */
+static void graphs_within_are_written(void **state) {
+    static const char *const files[] = {"1_split.many.%s.txt",
+                                        "1_split.many.%s.submod_000.ir",
+                                        "2_pass.many.%s.submod_000.5_dce.ir",
+                                        "3_fusion.many.%s.submod_000.txt",
+                                        "4_kernels.many.%s.submod_000.kir",
+                                        "4_schedule.many.%s.submod_000.sched",
+                                        "5_source.many.%s.submod_000.c"};
+    static const struct {
+        const char *file, *where, *kernel;
+    } want[] = {
+        {"step", "body @step of @many, submod_0: %0 = scan %in0, %in1, %in2 {body=@step, ", "add"},
+        {"same", "else @same of @step, submod_0: %0 = cond %in0, %in1 {else=@same, ", "sin"},
+        {"same-2", "then @same of @step, submod_0: %0 = cond %in0, %in1 {else=@same, ", "exp"}};
+    enum { N = sizeof want / sizeof *want };
+    rp_error err = {0};
+    listing l = {0};
+    size_t size;
+    base_buf heard;
+    rp_graph *g = bodies();
+    (void)state;
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
+    heard_start(&heard, "kernel_code");
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, folder, &err), &err);
+    for (int i = 0; i < N; i++) {
+        char name[80], line[80];
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+            (void)snprintf(name, sizeof name, files[k], want[i].file);
+            char *text = (char *)tree_read(folder, name, &size);
+            text[size] = 0;
+            if (k == 0 && strncmp(text, want[i].where, strlen(want[i].where)) != 0)
+                fail_msg("%s: %s", name, text);
+            if (!strstr(text, k ? want[i].kernel : "submod_0, graph 0, "))
+                fail_msg("%s: no %s in %s", name, want[i].kernel, text);
+            free(text);
+        }
+        (void)snprintf(line, sizeof line, "poi_fused_%s_0 of @%s, submod_0:", want[i].kernel,
+                       want[i].file);
+        if (i) CHECK_HEARD(&heard, line);
+    }
+    heard_done(&heard);
+    base_buf_init(&l.names, 0);
+    CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
+    assert_int_equal(count(l.names.data, "3_fusion.many.same"), 2);
+    base_buf_done(&l.names);
+    CHECK_OK(base_path_remove(folder, &err), &err);
+    rp_graph_free(g);
+}
+
 static rp_graph *halved(const char *name, int64_t n) {
     rp_graph *g = rp_graph_new(name);
     rp_tensor y = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n)), 0.5);
@@ -252,12 +325,6 @@ static void rows_up_to_the_last_are_timed(void **state) {
     }
     lower_done(&low);
     ir_graph_free(g);
-}
-
-static uint32_t count(const char *text, const char *what) {
-    uint32_t n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p++) n++;
-    return n;
 }
 
 /* Every generated kernel has its own text, whole and no more. */
@@ -408,12 +475,11 @@ static void a_graph_with_writes_leaves_nothing(void **state) {
     rp_graph_free(g);
 }
 
-static void failed_allocations_leave_nothing(void **state) {
-    rp_graph *g = small(1);
+static void survive(rp_graph *g) {
     char dir[64];
     rp_error e0 = {0};
-    (void)state;
     assert_int_equal(tree_make(dir, sizeof dir), 0);
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, dir, &e0), &e0); /* texts are kept */
     size_t live = base_live();
     FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
@@ -428,9 +494,16 @@ static void failed_allocations_leave_nothing(void **state) {
     rp_graph_free(g);
 }
 
+static void failed_allocations_leave_nothing(void **state) {
+    (void)state;
+    survive(small(1));
+    survive(bodies());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(graphs_within_are_written),
         cmocka_unit_test(graphs_of_one_name_have_numbers),
         cmocka_unit_test(kernels_show_their_nodes),
         cmocka_unit_test(kernels_show_their_lines),
