@@ -101,13 +101,13 @@ static int event(const rp_bisect_info *i, const char *what, const char *out, con
                           "runs", (int)i->runs, "pieces", (int)i->pieces);
     if (o && i->differs) {
         json_t *more = json_pack(
-            "{s:i,s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:i,s:i,s:s,s:b,s:b,s:o,s:o}",
+            "{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:i,s:i,s:s,s:b,s:b,s:o,s:o}",
             "piece", (int)i->piece, "op", i->op, "node", i->node, "sites", i->sites, "kernels",
-            i->kernels, "pass", i->pass, "operands", operands(i), "element", i->element, "want",
-            tool_json_real(i->want), "got", tool_json_real(i->got), "ulps", tool_json_real(i->ulps),
-            "bound", tool_json_real(i->bound), "nodes", (int)i->nodes, "inputs", (int)i->inputs,
-            "sizes", i->sizes, "unreduced", i->unreduced, "cut_short", i->cut_short, "reduced",
-            tool_json_text(out), "again", tool_json_text(again));
+            i->kernels, "body", i->body, "pass", i->pass, "operands", operands(i), "element",
+            i->element, "want", tool_json_real(i->want), "got", tool_json_real(i->got), "ulps",
+            tool_json_real(i->ulps), "bound", tool_json_real(i->bound), "nodes", (int)i->nodes,
+            "inputs", (int)i->inputs, "sizes", i->sizes, "unreduced", i->unreduced, "cut_short",
+            i->cut_short, "reduced", tool_json_text(out), "again", tool_json_text(again));
         if (!more || json_object_update(o, more) != 0) o = (json_decref(o), NULL);
         json_decref(more);
     }
@@ -117,6 +117,7 @@ static int event(const rp_bisect_info *i, const char *what, const char *out, con
 static void print_report(const rp_bisect_info *i, const char *out, const char *again) {
     if (i->piece < i->pieces && i->pieces > 1)
         (void)printf("piece submod_%u of %u\n", i->piece, i->pieces);
+    if (*i->body) (void)printf("within %s\n", i->body);
     if (*i->kernels) (void)printf("kernel %s\n", i->kernels);
     if (*i->pass)
         (void)printf("pass %s: behind it the interpreter itself gives something else\n", i->pass);

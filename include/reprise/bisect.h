@@ -45,7 +45,8 @@ typedef struct rp_bisect_info {
     const char *
         node; /* as text of the graph, or of the piece; after the passes, where a kernel shows it that runs alone */
     const char *sites;   /* lines of the program that made it; "" where none are known */
-    const char *kernels; /* what the reduced graph is compiled to: "poi_fused_sigmoid_0", or "" */
+    const char *kernels; /* what the reduced graph is compiled to: "poi_fused_sigmoid_0", or "";
+                            "scan (body @cell: poi_fused_sigmoid_0)" */
     const char
         *pass; /* the pass after which the interpreter itself gives something else; "": none */
     const rp_bisect_operand *operands; /* of the bad node */
@@ -58,6 +59,8 @@ typedef struct rp_bisect_info {
     const char *sizes;      /* that it needs: "" for none */
     bool unreduced;         /* no part shows it, or not every time: reduced is the graph as given */
     bool cut_short;         /* max_runs ended the search: less might be left after more runs */
+    /* The graph within the graph that all of this is of, which shows the fault alone: "body @cell of %4 = scan ...", outer ones in front; "": none. */
+    const char *body;
 } rp_bisect_info;
 #define RP_BISECT_INFO_INIT \
     { .size = sizeof(rp_bisect_info) }

@@ -142,11 +142,61 @@ out:
 
 /* --- pieces ----------------------------------------------------------------------------- */
 
+static rp_status search_graph(api_search *s, const ir_graph *g, rp_bisection *b, rp_error *err);
+
+/* What b says is of graph i of node r of s->g. */
+static rp_status put_body(const api_search *s, ir_ref r, uint32_t i, rp_bisection *b,
+                          rp_error *err) {
+    const ir_node *n = ir_node_at(s->g, r);
+    const char *deeper = b->info.body;
+    base_buf t;
+    base_buf_init(&t, 0);
+    base_buf_printf(&t, "%s @%s of ", ir_graph_role(n->op, i), ir_graph_name(ir_node_graph(n, i)));
+    ir_print_line(s->g, r, &t);
+    if (*deeper) base_buf_printf(&t, ", %s", deeper);
+    rp_status st = base_buf_status(&t, err);
+    if (st == RP_OK && !(b->info.body = base_arena_strn(b->arena, t.data, t.len)))
+        st = rp_fail(err, RP_NOMEM, "bisect");
+    base_buf_done(&t);
+    return st;
+}
+
+/* Graph i of node r, on inputs of its own. Where it shows no fault alone, or has no sizes that inputs tell, b stays as it is. */
+static rp_status search_body(api_search *s, ir_ref r, uint32_t i, rp_bisection *b, bool *found,
+                             rp_error *err) {
+    const ir_graph *f = ir_node_graph(ir_node_at(s->g, r), i);
+    api_search own = *s;
+    rp_error why = {0};
+    char *sizes = NULL;
+    RP_TRY(api_search_sizes(s, f, &sizes, err));
+    own.o.sizes = sizes;
+    own.sizes = NULL;
+    b->info.differs = false;
+    rp_status st = search_graph(&own, f, b, &why);
+    *found = st == RP_OK && b->info.differs;
+    b->info.differs = true;
+    s->runs = own.runs;
+    s->cut_short = own.cut_short;
+    base_free(sizes);
+    if (st == RP_NOMEM || st == RP_CANCELLED) return rp_fail(err, st, "%s", why.text);
+    return *found ? put_body(s, r, i, b, err) : RP_OK;
+}
+
+/* A wrong node that runs graphs: b tells of the first that is wrong by itself. */
+static rp_status search_bodies(api_search *s, ir_ref r, rp_bisection *b, rp_error *err) {
+    bool found = false;
+    if (ir_node_at(s->g, r)->op == IR_result) r = ir_node_at(s->g, r)->in[0];
+    for (uint32_t i = 0; !found && ir_node_graph(ir_node_at(s->g, r), i); i++)
+        RP_TRY(search_body(s, r, i, b, &found, err));
+    return RP_OK;
+}
+
 static rp_status report(api_search *s, const ir_graph *g, const pass_options *kernels,
                         rp_bisection *b, rp_error *err) {
     api_wrong w = {0};
     rp_status st = search(s, g, kernels, &w, err);
     if (st == RP_OK && w.graph) st = api_bisect_report(s, &w, b, err);
+    if (st == RP_OK && w.graph) st = search_bodies(s, w.origin, b, err);
     api_wrong_done(&w);
     base_free(s->sizes);
     s->sizes = NULL;

@@ -145,31 +145,53 @@ static rp_status put_element(const reporter *r) {
 
 /* --- kernels and passes ------------------------------------------------------------------------ */
 
-static void put_names(const lower_piece *p, base_buf *out) {
-    for (uint32_t i = 0; i < p->n_launches; i++)
-        base_buf_printf(out, "%s%s", out->len ? ", " : "", p->launches[i].name);
+static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_buf *out,
+                           rp_error *err);
+
+/* With the kernels of the graphs that it runs. */
+static rp_status put_name(const lower_launch *l, const compile_skips *skips, base_buf *out,
+                          rp_error *err) {
+    const lower_control *c = l->control;
+    base_buf_puts(out, l->name);
+    for (uint32_t i = 0; c && i < 2 && c->graph[i]; i++) {
+        base_buf_printf(out, "%s%s @%s: ", i ? "; " : " (", ir_graph_role(c->op, i),
+                        ir_graph_name(c->graph[i]));
+        RP_TRY(put_names(c->graph[i], skips, out, err));
+    }
+    if (c) base_buf_putc(out, ')');
+    return RP_OK;
+}
+
+static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_buf *out,
+                           rp_error *err) {
+    const pass_options o = {.skip = skips->name, .n_skip = skips->n, .quiet = true};
+    const lower_options lo = {.isa = GEN_ISA_PORTABLE, .passes = &o};
+    ir_graph *after = NULL;
+    lower_piece p = {0};
+    rp_status st = RP_OK;
+    RP_TRY_OUT(pass_run_all(g, &o, &after, err));
+    RP_TRY_OUT(lower_graph(after, &lo, &p, err));
+    for (uint32_t i = 0; i < p.n_launches; i++) {
+        if (i) base_buf_puts(out, ", ");
+        RP_TRY_OUT(put_name(&p.launches[i], skips, out, err));
+    }
+out:
+    lower_done(&p);
+    ir_graph_free(after);
+    return st;
 }
 
 /* As lowered for this host; op by op there are none. */
 static rp_status put_kernels(const reporter *r) {
     const rp_compilation_config *cfg = r->s->config;
     compile_skips skips;
-    ir_graph *g = NULL;
-    lower_piece p = {0};
     rp_error why = {0};
-    rp_status st = RP_OK;
     base_buf b;
     base_buf_init(&b, 0);
     bool fused = cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "inductor") == 0;
-    if (fused && compile_skips_of(cfg, &skips, &why) == RP_OK) {
-        const pass_options o = {.skip = skips.name, .n_skip = skips.n, .quiet = true};
-        const lower_options lo = {.isa = GEN_ISA_PORTABLE, .passes = &o};
-        st = pass_run_all(r->w->graph, &o, &g, &why);
-        if (st == RP_OK) st = lower_graph(g, &lo, &p, &why);
-        if (st == RP_OK) put_names(&p, &b);
-    }
-    lower_done(&p);
-    ir_graph_free(g);
+    if (fused && compile_skips_of(cfg, &skips, &why) == RP_OK &&
+        put_names(r->w->graph, &skips, &b, &why) != RP_OK)
+        base_buf_clear(&b);
     return keep(r, &b, &r->b->info.kernels);
 }
 
@@ -248,6 +270,7 @@ rp_status api_bisect_report(const api_search *s, const api_wrong *w, rp_bisectio
     RP_TRY(put_element(&r));
     RP_TRY(put_kernels(&r));
     RP_TRY(put_pass(&r));
+    i->body = "";
     i->differs = true;
     return RP_OK;
 }

@@ -45,6 +45,25 @@ $ eval "REPRISE_CC=./wrong-cc $(sed 's/^again: //' again)" | tail -n 2
 reduced to 1 node and 1 input by 4 runs: reduced.ir
 again: reprise bisect reduced.ir --isa=portable --cache-dir='wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops='["it is"]'
 ! reprise: warning: splitting_ops: it is: no op of the graph has this name
+# In the body of a loop; where the search ends before it is looked at, the loop's kernels are named.
+$ REPRISE_CC=./wrong-cc reprise bisect scan.ir --isa portable --cache-dir wrong
+scan.ir: compiled code differs from the interpreter
+within body @step of %0 = scan %h, %x {body=@step, carried=1, length=T, sliced=1} : (f32[8], f32[T,8])
+kernel poi_fused_sigmoid_0
+node %1 = sigmoid %0 : f32[8]
+  reads %v2: f32[1] in [-0.766402483, -0.766402483]
+  out0[0] is 0.317257822 by the interpreter, 0.317575097 compiled: 1.06e+04 ulps apart, 8 allowed
+reduced to 1 node and 1 input by 10 runs: reduced.ir
+again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+? 4
+$ REPRISE_CC=./wrong-cc reprise bisect scan.ir --isa portable --cache-dir wrong --json | field op kernels body nodes
+op "sigmoid"
+kernels "poi_fused_sigmoid_0"
+body "body @step of %0 = scan %h, %x {body=@step, carried=1, length=T, sliced=1} : (f32[8], f32[T,8])"
+nodes 1
+$ REPRISE_CC=./wrong-cc reprise bisect scan.ir --isa portable --cache-dir wrong --max-runs 1 | grep -E '^(kernel|node|within)'
+kernel scan (body @step: poi_fused_mul_sigmoid_add_0)
+node %0 = scan %h, %x {body=@step, carried=1, length=T, sliced=1} : (f32[8], f32[T,8])
 # Runs that end the search: what was seen is told, and what was not seen is not known.
 $ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --max-runs 1
 bisect.ir: compiled code differs from the interpreter

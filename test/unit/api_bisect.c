@@ -190,6 +190,57 @@ static void a_planted_fault_is_found(void **state) {
     }
 }
 
+/* A loop in a branch. */
+static const char within[] =
+    "graph @within(%p: bool[], %h: f32[4], %x: f32[T,4]) -> f32[4] where T in [1,8] {\n"
+    "  %0 = abs %x\n"
+    "  %1 = cond %p, %h, %0 {then=graph @zero(%h: f32[4], %x: f32[T,4]) where T in [1,8] {\n"
+    "    %0 = neg %h\n    ret %0 },\n"
+    "    else=graph @sums(%h: f32[4], %x: f32[T,4]) where T in [1,8] {\n"
+    "    %0 = scan %h, %x {carried=1, sliced=1, body=graph @step(%h: f32[4], %x: f32[4]) {\n"
+    "      %0 = sigmoid %x\n      %1 = add %h, %0\n      ret %1, %0 }}\n    ret %0 }}\n"
+    "  ret %1\n}\n";
+
+/* A fault within a graph within the graph is made small there, and what it is of is told. */
+static void a_fault_of_a_body_is_found(void **state) {
+    (void)state;
+    planted = (fault){IR_sigmoid, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0};
+    rp_graph *g = parse(within);
+    rp_bisection *b = bisect(g, "backend=planted", "T=5");
+    rp_bisect_info i = info_of(b);
+    assert_true(i.differs);
+    assert_string_equal(i.op, "sigmoid");
+    assert_string_equal(i.node, "%0 = sigmoid %x : f32[4]");
+    assert_string_equal(
+        i.body,
+        "else @sums of %1 = cond %p, %h, %0 {else=@sums, then=@zero} : f32[4], body @step "
+        "of %0 = scan %h, %x {body=@step, carried=1, length=T, sliced=1} : (f32[4], f32[T,4])");
+    assert_int_equal(i.nodes, 1);
+    assert_int_equal(i.runs, planted.compiles);
+    fails_alone(&i);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
+/* One of the loop itself is told of the loop. */
+static void a_fault_of_a_loop_is_no_body_s(void **state) {
+    static const char text[] =
+        "graph @loop(%h: f32[4], %x: f32[T,4]) -> f32[4] where T in [1,8] {\n"
+        "  %0 = scan %h, %x {carried=1, sliced=1, body=graph @step(%h: f32[4], %x: f32[4]) {\n"
+        "    %0 = mul %h, %x\n    ret %0, %0 }}\n"
+        "  %1 = result %0 {index=1}\n  %2 = sum %1 {axis=0}\n  ret %2\n}\n";
+    (void)state;
+    planted = (fault){IR_scan, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0};
+    rp_graph *g = parse(text);
+    rp_bisection *b = bisect(g, "backend=planted", "T=5");
+    rp_bisect_info i = info_of(b);
+    if (i.differs) assert_string_equal(i.body, "");
+    if (i.differs) assert_null(strchr(i.node, '\n'));
+    assert_true(i.differs);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
 /* The range of an operand is that of its values, also where all of them are below 0: here one is, with this seed. */
 static void a_range_may_be_below_zero(void **state) {
     static const char text[] = "graph @below(%x: f32[8]) -> f32[8] {\n"
@@ -455,6 +506,8 @@ static void runs_that_end_the_search_are_no_answer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_planted_fault_is_found),
+        cmocka_unit_test(a_fault_of_a_body_is_found),
+        cmocka_unit_test(a_fault_of_a_loop_is_no_body_s),
         cmocka_unit_test(a_range_may_be_below_zero),
         cmocka_unit_test(a_wrong_write_is_found),
         cmocka_unit_test(a_kernel_that_only_writes_is_tried),
