@@ -96,12 +96,50 @@ static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int6
     return true;
 }
 
+/* k*x*y of f with what it has of x and y as k*(x + p)*(y + q): (H-1)*(W-1) is known not to be negative where H and W are above 0. False
+ * where term i is no such product. */
+static bool factored(const ir_dims *t, const dim_form *f, uint32_t i, int64_t *lo, int64_t *hi) {
+    const dim_atom *a = &t->atom[f->t[i].atom];
+    int64_t k = f->t[i].coef, of_x = 0, of_y = 0, pq, c;
+    if (a->kind != DIM_PRODUCT || dim_sole_atom(t, a->other)->kind == DIM_PRODUCT) return false;
+    const dim_atom *x = dim_sole_atom(t, a->inner), *y = dim_sole_atom(t, a->other);
+    dim_form rest = {.c = f->c};
+    for (uint32_t j = 0; j < f->n; j++) {
+        const dim_atom *b = &t->atom[f->t[j].atom];
+        if (b == x) of_x = f->t[j].coef;
+        if (b == y) of_y = f->t[j].coef;
+        if (j != i && b != x && b != y) rest.t[rest.n++] = f->t[j];
+    }
+    if (x == y || (of_x == 0 && of_y == 0) || of_x % k != 0 || of_y % k != 0) return false;
+    int64_t p = of_y / k, q = of_x / k; /* k*(x + p)*(y + q) */
+    if (__builtin_mul_overflow(of_y, q, &pq) || __builtin_sub_overflow(rest.c, pq, &c))
+        return false;
+    rest.c = c;
+    const int64_t xs[] = {sat_add(x->lo, p), sat_add(x->hi, p)};
+    const int64_t ys[] = {sat_add(y->lo, q), sat_add(y->hi, q)};
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (int j = 0; j < 4; j++) {
+        int64_t v = dim_sat_mul(dim_sat_mul(xs[j & 1], ys[j >> 1]), k);
+        if (v < least) least = v;
+        if (v > most) most = v;
+    }
+    dim_form_bounds(t, &rest, lo, hi);
+    *lo = sat_add(*lo, least);
+    *hi = sat_add(*hi, most);
+    return true;
+}
+
+static void tighten(int64_t lo2, int64_t hi2, int64_t *lo, int64_t *hi) {
+    if (lo2 > *lo) *lo = lo2;
+    if (hi2 < *hi) *hi = hi2;
+}
+
 void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi) {
     int64_t m = common_factor(t, f), lo2, hi2;
     plain_bounds(t, f, lo, hi);
-    if (m == 0 || !replaced_bounds(t, f, m, &lo2, &hi2)) return;
-    if (lo2 > *lo) *lo = lo2;
-    if (hi2 < *hi) *hi = hi2;
+    if (m != 0 && replaced_bounds(t, f, m, &lo2, &hi2)) tighten(lo2, hi2, lo, hi);
+    for (uint32_t i = 0; i < f->n; i++)
+        if (factored(t, f, i, &lo2, &hi2)) tighten(lo2, hi2, lo, hi);
 }
 
 bool ir_dim_is_const(const ir_dims *t, ir_dim d, int64_t *out) {

@@ -107,6 +107,14 @@ static void questions_are_answered(void **state) {
     ir_dim_bounds(t, parse(t, "3*T-S"), &lo, &hi);
     assert_int_equal(lo, -4);
     assert_int_equal(hi, 120);
+    (void)ir_dim_symbol(t, "H", 2, INT64_MAX, 1);
+    (void)ir_dim_symbol(t, "W", 3, INT64_MAX, 1);
+    ir_dim_bounds(t, parse(t, "2*H*W-2*H-2*W+2"), &lo, &hi); /* 2*(H-1)*(W-1) */
+    assert_int_equal(lo, 4);
+    assert_int_equal(hi, INT64_MAX);
+    ir_dim_bounds(t, parse(t, "5-H*W+W"), &lo, &hi);
+    assert_int_equal(lo, INT64_MIN);
+    assert_int_equal(hi, 2);
     assert_int_equal(ir_dim_factor(t, parse(t, "12*T+18")), 6);
     assert_true(ir_dim_uses(t, up, 0));
     assert_false(ir_dim_uses(t, up, 1));
