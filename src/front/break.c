@@ -299,8 +299,8 @@ static rp_status call_function(rp_jit_call *call, rp_error *err) {
 static rp_status run_function(rp_jit_call *call, rp_error *err) {
     front_session *s = call->session;
     front_recording *rec = s->rec;
-    trace_oracle oracle = {s->sizes, front_solver_ask, front_solver_told, &s->sizes->n_facts,
-                           &s->sizes->told};
+    trace_oracle oracle = {s->sizes,          front_solver_ask,   front_solver_example,
+                           front_solver_told, &s->sizes->n_facts, &s->sizes->told};
     rp_status st = RP_OK;
     call->g->oracle = &oracle;
     call->g->call = call;

@@ -334,18 +334,34 @@ static bool take_in(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
     return code_of(s, d, &c) && learn(s, f, form_of(s, &c), zero);
 }
 
+/* What is enough for f, of a r b. */
+static bool take_enough(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
+    rp_relation zero = f->r;
+    ir_dim d = against_zero(s, a, &zero, b);
+    front_enough *e = d == IR_DIM_BAD ? NULL : front_solver_enough(s, f, d, zero);
+    for (uint32_t i = 0; e && i < s->n_symbols; i++)
+        if (e[i].fixed) {
+            fix(s, f, i);
+        } else if (e[i].used) {
+            (void)narrow(s, f, i, e[i].min, e[i].max);
+            (void)learn_divisor(s, f, i, e[i].divisor);
+        }
+    base_free(e);
+    return e != NULL;
+}
+
 /* a r b holds for the example, and from now on for every call of this entry. must: in the graph itself, since shapes rely on it: where
- * no symbol can have it, they become numbers. file NULL: to be told. */
+ * no symbol can have it, they have what is enough for it, or become numbers. file NULL: to be told. */
 static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must, const char *file,
                    uint32_t line) {
     front_fact f = {.r = r, .pass = s->pass}, *kept;
     if (s->err->code != RP_OK) return; /* the trace has failed */
+    /* What is not learnt here is asked again in the next pass, which knows more. */
+    bool again = s->changed;
     if (!code_of(s, a, &f.a) || !code_of(s, b, &f.b)) {
-        fix_all(s, NULL, a, b); /* too long to be checked at calls */
+        if (!must || !again) fix_all(s, NULL, a, b); /* too long to be checked at calls */
         return;
     }
-    bool again =
-        s->changed; /* what is not learnt here is asked again in the next pass, which knows more */
     kept = find_fact(s, &f);
     if (kept && (!must || again || (kept->learnt && kept->pass == s->pass))) return;
     if (!kept) {
@@ -356,7 +372,9 @@ static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must
         if (kept->learnt) return;
         if (must && again) s->n_facts--;
     }
-    if (must && !again) fix_all(s, kept, a, b);
+    if (!must || again) return;
+    kept->learnt = take_enough(s, kept, a, b);
+    if (!kept->learnt) fix_all(s, kept, a, b);
 }
 
 /* --- questions ----------------------------------------------------------------------------------- */
@@ -394,6 +412,13 @@ rp_answer front_solver_ask(void *solver, ir_dim a, rp_relation r, ir_dim b, cons
     assume(s, a, yes ? r : negated[r], b, false, file, (uint32_t)line);
     if (s->n_facts > before) log_fact(s, &s->fact[before]);
     return yes ? RP_YES : RP_NO;
+}
+
+bool front_solver_example(void *solver, ir_dim d, int64_t *out) {
+    front_solver *s = solver;
+    if (!has_hint(s, d)) return false;
+    *out = ir_dim_eval(s->t, d, s->value);
+    return true;
 }
 
 void front_solver_told(void *solver, const char *file, uint32_t line) {

@@ -68,9 +68,22 @@ ir_dim front_solver_size(front_solver *s, uint32_t i);
 /* A question of the function, as trace_oracle.ask. */
 rp_answer front_solver_ask(void *solver, ir_dim a, rp_relation r, ir_dim b, const char *file,
                            int line);
+/* As trace_oracle.example. */
+bool front_solver_example(void *solver, ir_dim d, int64_t *out);
 void front_solver_told(void *solver, const char *file, uint32_t line);
 /* A wish of a shape rule, as ir_dim_assume_fn. */
 bool front_solver_assume(void *solver, ir_dim_question q, ir_dim a, ir_dim b, int64_t k);
+
+/* Of a symbol: where it is used, what of it is enough. */
+typedef struct front_enough {
+    bool used;
+    bool fixed; /* to be its example */
+    int64_t min, max, divisor;
+} front_enough;
+/* Ranges and divisors of the symbols, which are their examples' too, under which d r 0, that is f, for sure; to be freed. NULL: none are found,
+ * or there is no memory. r is EQ or LE. */
+front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
+                                  rp_relation r);
 
 /* Whether f holds for these values of the symbols. */
 bool front_fact_holds(const front_fact *f, const int64_t *value);

@@ -393,7 +393,8 @@ static rp_status keep_run(front_traced *out, rp_jit_call *call, rp_status st, rp
 static rp_status run_pass(tracing *t, rp_error *err) {
     front_traced *out = t->out;
     front_solver *s = &out->sizes;
-    trace_oracle oracle = {s, front_solver_ask, front_solver_told, &s->n_facts, &s->told};
+    trace_oracle oracle = {s,           front_solver_ask, front_solver_example, front_solver_told,
+                           &s->n_facts, &s->told};
     rp_value result = rp_value_none();
     rp_status st = RP_OK;
     rp_jit_call call = {.f = t->f,

@@ -145,8 +145,8 @@ static rp_status infer_kv_store(ir_rule *r) {
 
 static rp_status check_cache(const ir_rule *r, uint32_t i, int64_t kv_heads, int64_t head_dim) {
     const ir_node *k = operand(r, 1), *x = operand(r, i);
-    if (!ir_dim_is(r->dims, x->shape.dim[1], kv_heads) ||
-        !ir_dim_is(r->dims, x->shape.dim[3], head_dim))
+    if (!ir_dim_same(r->dims, x->shape.dim[1], ir_dim_const(r->dims, kv_heads)) ||
+        !ir_dim_same(r->dims, x->shape.dim[3], ir_dim_const(r->dims, head_dim)))
         return rp_fail(r->err, RP_INVALID, "attention: cache %s is not of %lld kv heads of %lld",
                        IR_TYPE(r, i), (long long)kv_heads, (long long)head_dim);
     if (x->dtype != k->dtype || !ir_dim_same(r->dims, x->shape.dim[0], k->shape.dim[0]) ||
@@ -172,7 +172,7 @@ static rp_status infer_attention(ir_rule *r) {
                        "attention: %lld heads of %lld over %lld kv heads do not divide",
                        (long long)heads, (long long)hd, (long long)kv);
     const ir_shape *q = &operand(r, 0)->shape, *out = &operand(r, 6)->shape;
-    if (!ir_dim_is(r->dims, q->dim[1], heads * hd) ||
+    if (!ir_dim_same(r->dims, q->dim[1], ir_dim_const(r->dims, heads * hd)) ||
         !ir_dim_same(r->dims, out->dim[0], q->dim[0]) ||
         !ir_dim_same(r->dims, out->dim[1], q->dim[1]))
         return rp_fail(r->err, RP_INVALID, "attention: q %s and out %s must be f32[rows,%lld]",

@@ -234,7 +234,7 @@ static rp_status infer_scan(rule *r, ir_type *args, uint32_t n, ir_type *out, ui
             "scan: carries %lld and slices %lld of %u operands; body @%s gives %u results",
             (long long)carried, (long long)sliced, n, ir_graph_name(r->f), *n_out);
     ir_dim_bounds(r->dims, length, &lo, &hi);
-    if (lo < 0)
+    if (lo < 0 && ir_dim_le(r->dims, ir_dim_const(r->dims, 0), length) != IR_TRUE)
         return rp_fail(r->err, RP_INVALID, "scan: length %s may be negative",
                        ir_dim_text(r->g, length).s);
     for (uint32_t i = (uint32_t)carried; i < (uint32_t)(carried + sliced); i++)

@@ -15,6 +15,10 @@ bool ir_dtype_is_int(rp_dtype t) {
     return t == RP_DTYPE_I32 || t == RP_DTYPE_I64;
 }
 
+static bool is_one(const ir_rule *r, ir_dim d) {
+    return ir_dim_eq(r->dims, d, ir_dim_const(r->dims, 1)) == IR_TRUE;
+}
+
 bool ir_broadcast_into(const ir_rule *r, ir_shape *into, const ir_shape *s) {
     ir_shape out = *into;
     if (s->rank > out.rank) {
@@ -26,9 +30,12 @@ bool ir_broadcast_into(const ir_rule *r, ir_shape *into, const ir_shape *s) {
     uint32_t shared = s->rank < into->rank ? s->rank : into->rank;
     for (uint32_t i = 1; i <= shared; i++) {
         ir_dim x = into->dim[into->rank - i], y = s->dim[s->rank - i];
-        if (!ir_dim_same(r->dims, x, y) && !ir_dim_is(r->dims, x, 1) && !ir_dim_is(r->dims, y, 1))
-            return false;
-        out.dim[out.rank - i] = ir_dim_is(r->dims, x, 1) ? y : x;
+        bool one = ir_dim_is(r->dims, x, 1);
+        if (!one && !ir_dim_is(r->dims, y, 1) && !ir_dim_same(r->dims, x, y)) {
+            one = is_one(r, x); /* the call may have it so */
+            if (!one && !is_one(r, y)) return false;
+        }
+        out.dim[out.rank - i] = one ? y : x;
     }
     *into = out;
     return true;

@@ -11,12 +11,12 @@ typedef struct heads {
 static bool heads_of(const rp_sdpa_args *a, heads *h) {
     rp_shape q = rp_tensor_shape(a->q), k = rp_tensor_shape(a->k), v = rp_tensor_shape(a->v);
     if (!trace_ready(a->q.graph)) return false;
+    rp_graph *g = a->q.graph;
     bool ok = q.rank >= 2 && q.rank == k.rank && q.rank == v.rank;
     *h = (heads){1, 1};
-    if (ok && q.rank > 2 &&
-        rp_dim_compare(q.dim[q.rank - 3], RP_DIM_EQ, k.dim[q.rank - 3]) != RP_YES)
-        ok = rp_dim_is_const(q.dim[q.rank - 3], &h->q) &&
-             rp_dim_is_const(k.dim[q.rank - 3], &h->kv) && h->kv > 0 && h->q % h->kv == 0;
+    if (ok && q.rank > 2 && !trace_equal(g, q.dim[q.rank - 3], k.dim[q.rank - 3]))
+        ok = trace_number(g, q.dim[q.rank - 3], &h->q) &&
+             trace_number(g, k.dim[q.rank - 3], &h->kv) && h->kv > 0 && h->q % h->kv == 0;
     if (ok) return true;
     (void)rp_fail(
         &a->q.graph->err, RP_INVALID,
@@ -31,7 +31,7 @@ static bool heads_of(const rp_sdpa_args *a, heads *h) {
 static rp_tensor split_heads(rp_tensor x, int64_t parts) {
     uint32_t at = rp_tensor_shape(x).rank - 3;
     int64_t n = 1;
-    (void)rp_dim_is_const(rp_tensor_dim(x, -3), &n);
+    (void)trace_number(x.graph, rp_tensor_dim(x, -3), &n);
     rp_dim to[2] = {rp_dim_const(parts), rp_dim_const(n / parts)};
     return trace_regroup(x, at, 1, to, 2);
 }
@@ -77,7 +77,8 @@ static rp_tensor safe_softmax(rp_tensor x) {
 static double scale_of(const rp_sdpa_args *a) {
     int64_t d = 0;
     if (a->scale != 0) return a->scale;
-    if (rp_dim_is_const(rp_tensor_dim(a->q, -1), &d) && d > 0) return 1.0 / sqrt((double)d);
+    if (trace_number(a->q.graph, rp_tensor_dim(a->q, -1), &d) && d > 0)
+        return 1.0 / sqrt((double)d);
     (void)rp_fail(&a->q.graph->err, RP_INVALID,
                   "scaled_dot_product_attention: D of %s is not known; give a scale",
                   trace_type_text(a->q.graph, a->q).s);

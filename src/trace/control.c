@@ -121,6 +121,13 @@ static rp_answer ask_around(void *user, ir_dim a, rp_relation r, ir_dim b, const
     return is;
 }
 
+static bool example_around(void *user, ir_dim d, int64_t *out) {
+    const asking *k = user;
+    const trace_oracle *o = k->around->oracle;
+    ir_dim x = ir_dim_import(k->dims.around, k->dims.own, d);
+    return x != IR_DIM_BAD && o->example(o->user, x, out);
+}
+
 static void told_around(void *user, const char *file, uint32_t line) {
     const asking *k = user;
     k->around->oracle->told(k->around->oracle->user, file, line);
@@ -131,7 +138,7 @@ static void begin_asking(asking *k, rp_graph *body, rp_graph *around) {
     *k = (asking){.body = body,
                   .around = around,
                   .dims = {ir_graph_dims(body->ir), ir_graph_dims(around->ir)}};
-    if (o) k->oracle = (trace_oracle){k, ask_around, told_around, o->n, o->n_told};
+    if (o) k->oracle = (trace_oracle){k, ask_around, example_around, told_around, o->n, o->n_told};
     if (o) body->oracle = &k->oracle;
     ir_dims_set_assume(ir_graph_dims(body->ir), ir_dims_assume_around, &k->dims);
 }

@@ -8,7 +8,8 @@
 
 enum {
     MOST_TAPS = 1024, /* one by one */
-    FEW_TAPS = 64     /* of pooling in both directions at once */
+    FEW_TAPS =
+        64 /* of pooling in both directions at once, and of a convolution that asks no more of sizes than it must */
 };
 
 /* A size, stride, padding or distance of taps, so that products of two are no overflow. */
@@ -23,15 +24,15 @@ typedef struct taps {
     rp_dim missing; /* behind the padded input, up to a whole step of the last window */
 } taps;
 
-/* Windows over `size`; false where none fits for sure. */
-static bool taps_of(rp_dim size, int64_t n, int64_t stride, int64_t padding, int64_t dilation,
-                    taps *out) {
+/* Windows over `size` of g; false where none fits for sure. */
+static bool taps_of(rp_graph *g, rp_dim size, int64_t n, int64_t stride, int64_t padding,
+                    int64_t dilation, taps *out) {
     *out = (taps){.n = n, .stride = stride, .padding = padding, .dilation = dilation};
     if (n < 1 || stride < 1 || dilation < 1) return false;
     if (!is_small(n) || !is_small(stride) || !is_small(padding) || !is_small(dilation))
         return false;
     rp_dim padded = rp_dim_add(size, 2 * padding), reach = rp_dim_const((n - 1) * dilation + 1);
-    if (rp_dim_compare(padded, RP_DIM_GE, reach) != RP_YES) return false;
+    if (!trace_le(g, reach, padded)) return false;
     out->out = rp_dim_add(rp_dim_floordiv(rp_dim_sub(padded, reach), stride), 1);
     /* The last tap's views end at (n - 1) * dilation + out * stride. */
     rp_dim end = rp_dim_add(rp_dim_mul(out->out, stride), (n - 1) * dilation);
@@ -60,31 +61,34 @@ typedef struct conv {
 
 static bool conv_sizes(rp_tensor x, rp_tensor w, const rp_conv_args *a, conv *c) {
     int64_t kh = 0, kw = 0, groups = a->groups ? a->groups : 1;
+    rp_graph *g = x.graph;
     *c = (conv){.x = rp_tensor_shape(x), .w = rp_tensor_shape(w), .groups = groups};
-    return c->x.rank == 4 && c->w.rank == 4 && rp_dim_is_const(c->x.dim[1], &c->channels) &&
-           rp_dim_is_const(c->w.dim[0], &c->out) && rp_dim_is_const(c->w.dim[1], &c->of_group) &&
-           rp_dim_is_const(c->w.dim[2], &kh) && rp_dim_is_const(c->w.dim[3], &kw) &&
+    return c->x.rank == 4 && c->w.rank == 4 && trace_number(g, c->x.dim[1], &c->channels) &&
+           trace_number(g, c->w.dim[0], &c->out) && trace_number(g, c->w.dim[1], &c->of_group) &&
+           trace_number(g, c->w.dim[2], &kh) && trace_number(g, c->w.dim[3], &kw) &&
            c->of_group * groups == c->channels && c->out % groups == 0 &&
-           taps_of(c->x.dim[2], kh, a->stride[0] ? a->stride[0] : 1, a->padding[0],
+           taps_of(g, c->x.dim[2], kh, a->stride[0] ? a->stride[0] : 1, a->padding[0],
                    a->dilation[0] ? a->dilation[0] : 1, &c->high) &&
-           taps_of(c->x.dim[3], kw, a->stride[1] ? a->stride[1] : 1, a->padding[1],
+           taps_of(g, c->x.dim[3], kw, a->stride[1] ? a->stride[1] : 1, a->padding[1],
                    a->dilation[1] ? a->dilation[1] : 1, &c->wide);
 }
 
-/* Whether the windows lie side by side and cover x. */
-static bool is_tiled(const conv *c) {
+/* Whether the windows lie side by side and cover x, which is asked of the trace where they are many: else each tap is a view. */
+static bool is_tiled(const conv *c, rp_graph *g) {
     rp_dim h = rp_dim_mul(c->high.out, c->high.n), v = rp_dim_mul(c->wide.out, c->wide.n);
+    bool many = c->high.n * c->wide.n > FEW_TAPS;
     return c->high.padding == 0 && c->wide.padding == 0 && c->high.stride == c->high.n &&
            c->wide.stride == c->wide.n && (c->high.dilation == 1 || c->high.n == 1) &&
            (c->wide.dilation == 1 || c->wide.n == 1) &&
-           rp_dim_compare(h, RP_DIM_EQ, c->x.dim[2]) == RP_YES &&
-           rp_dim_compare(v, RP_DIM_EQ, c->x.dim[3]) == RP_YES;
+           (many ? trace_equal(g, h, c->x.dim[2]) && trace_equal(g, v, c->x.dim[3])
+                 : rp_dim_compare(h, RP_DIM_EQ, c->x.dim[2]) == RP_YES &&
+                       rp_dim_compare(v, RP_DIM_EQ, c->x.dim[3]) == RP_YES);
 }
 
 /* x as [N,H',W',KH*KW,C]. */
 static rp_tensor windows(rp_tensor x, const conv *c) {
     rp_dim n = c->x.dim[0], k = rp_dim_const(c->high.n * c->wide.n);
-    if (is_tiled(c)) {
+    if (is_tiled(c, x.graph)) {
         rp_shape cut = RP_SHAPE(n, c->channels, c->high.out, c->high.n, c->wide.out, c->wide.n);
         x = rp_permute(rp_reshape(x, cut), (int[]){0, 2, 4, 3, 5, 1}, 6);
         return rp_reshape(x, RP_SHAPE(n, c->high.out, c->wide.out, k, c->channels));
@@ -140,7 +144,7 @@ static bool is_depthwise(const conv *c) {
 /* Whether there are as many taps as the product or the sum can take, each of which is a view of its own, or none is needed. */
 static bool taps_fit(const conv *c, rp_tensor x, rp_tensor weight) {
     const int64_t n = c->high.n * c->wide.n;
-    if (n <= MOST_TAPS || (!is_depthwise(c) && is_tiled(c))) return true;
+    if (n <= MOST_TAPS || (!is_depthwise(c) && is_tiled(c, x.graph))) return true;
     (void)rp_fail(&x.graph->err, RP_UNSUPPORTED,
                   "conv: x %s and weight %s: windows of %lld elements of a channel; %d are the "
                   "most, unless windows lie side by side and cover x",
@@ -205,7 +209,7 @@ rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
     if (args) a = *args;
     bool ok = s.rank == 4 && w.rank == 4 && a.groups <= 1 && extra >= 0 &&
-              rp_dim_is_const(w.dim[2], &k[0]) && rp_dim_is_const(w.dim[3], &k[1]);
+              trace_number(x.graph, w.dim[2], &k[0]) && trace_number(x.graph, w.dim[3], &k[1]);
     for (int i = 0; i < 2; i++) {
         a.stride[i] = a.stride[i] ? a.stride[i] : 1;
         one.dilation[i] = a.dilation[i] ? a.dilation[i] : 1;
@@ -295,8 +299,8 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
                       (long long)padding, (long long)size, trace_type_text(x.graph, x).s);
         return trace_bad(x.graph);
     }
-    if (s.rank != 4 || !taps_of(s.dim[2], size, stride, padding, 1, &high) ||
-        !taps_of(s.dim[3], size, stride, padding, 1, &wide)) {
+    if (s.rank != 4 || !taps_of(x.graph, s.dim[2], size, stride, padding, 1, &high) ||
+        !taps_of(x.graph, s.dim[3], size, stride, padding, 1, &wide)) {
         if (trace_ready(x.graph))
             (void)rp_fail(&x.graph->err, RP_INVALID,
                           "pool: windows of %lld every %lld do not lie within %s padded by %lld",

@@ -44,12 +44,10 @@ rp_dtype trace_place_type(rp_dim n) {
 /* The type that holds the place of every element of shape s; and whether idx fits along axis `at`. */
 static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
     rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
-    int64_t least = 0, most = 0;
     bool ok = trace_ready(a.graph) && s.rank == x.rank;
     for (uint32_t i = 0; ok && i < s.rank; i++)
-        ok = i == at || rp_dim_compare(s.dim[i], RP_DIM_EQ, x.dim[i]) == RP_YES;
-    if (ok) rp_dim_bounds(s.dim[at], &least, &most);
-    if (ok && least > 0) {
+        ok = i == at || trace_equal(a.graph, s.dim[i], x.dim[i]);
+    if (ok && trace_at_least(a.graph, s.dim[at], 1)) {
         *out = trace_place_type(count(&s, 0, s.rank));
         return true;
     }

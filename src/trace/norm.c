@@ -47,7 +47,7 @@ rp_tensor rp_group_norm(rp_tensor x, uint32_t groups, rp_tensor weight, rp_tenso
     rp_dim inner = rp_dim_const(1);
     int64_t c = 0;
     if (!has_channels("group_norm", x)) return trace_bad(x.graph);
-    if (!rp_dim_is_const(s.dim[1], &c) || groups == 0 || c % groups != 0) {
+    if (!trace_number(x.graph, s.dim[1], &c) || groups == 0 || c % groups != 0) {
         (void)rp_fail(&x.graph->err, RP_INVALID,
                       "group_norm: the channels of %s cannot be cut into %u groups",
                       trace_type_text(x.graph, x).s, groups);
@@ -103,7 +103,7 @@ static bool classes_of(rp_tensor logits, rp_tensor target, int64_t *out) {
     const rp_dtype t = rp_tensor_dtype(target);
     if (!trace_ready(logits.graph)) return false;
     if (s.rank == 2 && n.rank == 1 && (t == RP_DTYPE_I32 || t == RP_DTYPE_I64) &&
-        rp_dim_is_const(s.dim[1], out) && *out > 0 && one_a_row(s.dim[0], n.dim[0]))
+        trace_number(logits.graph, s.dim[1], out) && *out > 0 && one_a_row(s.dim[0], n.dim[0]))
         return true;
     (void)rp_fail(
         &logits.graph->err, RP_INVALID,

@@ -56,8 +56,13 @@ rp_dtype trace_place_type(rp_dim n);
 static inline bool trace_given(rp_tensor x) {
     return x.graph != NULL;
 }
-/* Whether size is known to be `least` at least; in a function that compiles itself, by what its call has, as shape rules ask. */
+/* Whether it is known of sizes of g, or, in a function that compiles itself, so for the sizes of the call: a guard then, as what shape rules ask. What an
+ * op needs is asked so; rp_dim_compare is for what is not needed. */
+bool trace_le(rp_graph *g, rp_dim a, rp_dim b);
+bool trace_equal(rp_graph *g, rp_dim a, rp_dim b);
 bool trace_at_least(rp_graph *g, rp_dim size, int64_t least);
+/* rp_dim_is_const; in a function that compiles itself any size is made a number so. */
+bool trace_number(rp_graph *g, rp_dim size, int64_t *out);
 /* The greatest element along an axis, which stays with a size of 1; -inf where the axis is empty. Of floats. */
 rp_tensor trace_greatest(rp_tensor x, int axis);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */

@@ -48,11 +48,6 @@ static bool wants_float(const char *op, rp_tensor a, bool doubles) {
     return false;
 }
 
-bool trace_at_least(rp_graph *g, rp_dim size, int64_t least) {
-    ir_dims *t = ir_graph_dims(g->ir);
-    return trace_ready(g) && ir_dim_le(t, ir_dim_const(t, least), trace_dim(g, size)) == IR_TRUE;
-}
-
 /* a of f32 or f64 over count, which is taken for 0 where it is less. Of f32 it is times the rounded 1 / count, which is a number where
  * count is, and has the same bits where it is not. */
 static rp_tensor over(rp_tensor a, rp_dim count) {

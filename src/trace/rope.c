@@ -10,13 +10,12 @@ static rp_tensor rotate(rp_tensor a, rp_tensor b, rp_tensor c, rp_tensor s, int 
 }
 
 /* Whether t broadcasts to the leading axes of x. */
-static bool leads(rp_shape t, rp_shape x) {
+static bool leads(rp_graph *g, rp_shape t, rp_shape x) {
     int64_t v;
     bool ok = t.rank > 0 && t.rank <= x.rank;
     for (uint32_t i = 0; ok && i + 1 < t.rank; i++) {
         rp_dim of_x = x.dim[x.rank - t.rank + i];
-        ok = rp_dim_compare(t.dim[i], RP_DIM_EQ, of_x) == RP_YES ||
-             (rp_dim_is_const(t.dim[i], &v) && v == 1);
+        ok = (rp_dim_is_const(t.dim[i], &v) && v == 1) || trace_equal(g, t.dim[i], of_x);
     }
     return ok;
 }
@@ -28,8 +27,8 @@ static bool angles_of(rp_tensor x, rp_tensor *table, uint32_t more, int64_t *hal
     rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(*table), to = c;
     int64_t d = 0;
     if (s.rank == 3 && c.rank == 2) to = RP_SHAPE(c.dim[0], 1, c.dim[1]);
-    if (s.rank > 0 && leads(to, s) && rp_dim_is_const(s.dim[s.rank - 1], &d) && d > 0 &&
-        d % 2 == 0 && rp_dim_is_const(c.dim[c.rank - 1], half) && *half * 2 == d) {
+    if (s.rank > 0 && leads(x.graph, to, s) && trace_number(x.graph, s.dim[s.rank - 1], &d) &&
+        d > 0 && d % 2 == 0 && trace_number(x.graph, c.dim[c.rank - 1], half) && *half * 2 == d) {
         while (more-- > 0) to.dim[to.rank++] = rp_dim_const(1);
         *table = rp_reshape(trace_core(*table), to);
         return true;

@@ -12,6 +12,8 @@ typedef struct trace_oracle {
     void *user;
     /* a r b, sizes of the graph, at a line of the user's source; RP_UNKNOWN leaves it open. */
     rp_answer (*ask)(void *user, ir_dim a, rp_relation r, ir_dim b, const char *file, int line);
+    /* The value of d for the example; false where it has none. */
+    bool (*example)(void *user, ir_dim d, int64_t *out);
     /* What was assumed (ir_dims_set_assume) since the last call of this was for a call there. */
     void (*told)(void *user, const char *file, uint32_t line);
     const uint32_t *n, *n_told; /* assumptions, and those of which that was said */

@@ -21,9 +21,8 @@ rp_tensor rp_unsqueeze(rp_tensor a, int axis) {
 
 rp_tensor rp_squeeze(rp_tensor a, int axis) {
     uint32_t at;
-    int64_t n;
     if (!trace_axis("squeeze", a, axis, false, &at)) return trace_bad(a.graph);
-    if (!rp_dim_is_const(rp_tensor_dim(a, axis), &n) || n != 1) {
+    if (!trace_equal(a.graph, rp_tensor_dim(a, axis), rp_dim_const(1))) {
         (void)rp_fail(&a.graph->err, RP_INVALID, "squeeze: the size of axis %d of %s is not 1",
                       axis, trace_type_text(a.graph, a).s);
         return trace_bad(a.graph);

@@ -1,0 +1,163 @@
+/* Ranges and divisors under which a need holds for sure, where none says the same: H % 2 == 0 and W % 2 == 0 for 4*(H//2)*(W//2) == H*W.
+ *
+ * They are tried in a table of their own, and hold for the examples. Work is bounded by the bits of a size and the operations of a program. */
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/gcd.h"
+#include "front/solver.h"
+
+enum { MOST_DIVISOR = 1 << 30 };
+static const int64_t MOST_SIZE = INT64_C(1) << 40; /* tried as a bound */
+
+/* d r 0, which comes of f */
+typedef struct trial {
+    const front_solver *s;
+    const front_fact *f;
+    ir_dim d;
+    rp_relation r;
+    front_enough *e; /* by symbol */
+} trial;
+
+/* d in t, whose symbols have what is tried. */
+static ir_dim tried(const trial *x, base_arena *arena, ir_dims *t) {
+    const uint32_t n = ir_dims_symbol_count(x->s->t);
+    ir_dim *by = base_arena_array(arena, n + 1u, sizeof *by);
+    if (!by) return IR_DIM_BAD;
+    for (uint32_t i = 0; i < n; i++) by[i] = IR_DIM_BAD;
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        const front_symbol *y = &x->s->symbol[i];
+        const front_enough *e = &x->e[i];
+        if (!e->used) continue;
+        by[y->table_i] = e->fixed ? ir_dim_const(t, y->hint)
+                                  : ir_dim_symbol(t, y->name, e->min, e->max, e->divisor);
+        if (by[y->table_i] == IR_DIM_BAD) return IR_DIM_BAD;
+    }
+    ir_dims_set_import(t, x->s->t, by, n);
+    return ir_dim_import(t, x->s->t, x->d);
+}
+
+static bool holds(const trial *x) {
+    base_arena *arena = base_arena_new();
+    ir_dims *t = arena ? ir_dims_new(arena) : NULL;
+    bool yes = false;
+    if (t) {
+        ir_dim d = tried(x, arena, t), zero = ir_dim_const(t, 0);
+        yes = (x->r == RP_DIM_EQ ? ir_dim_eq : ir_dim_le)(t, d, zero) == IR_TRUE;
+    }
+    base_arena_free(arena);
+    return yes;
+}
+
+/* --- divisors ------------------------------------------------------------------------------- */
+
+/* What symbol i is a multiple of where it is one of k, too, as its example is; else what it is anyhow. */
+static int64_t joined(const trial *x, uint32_t i, int64_t k) {
+    const front_symbol *y = &x->s->symbol[i];
+    int64_t more = k / base_gcd(k, y->divisor);
+    if (more > MOST_DIVISOR / y->divisor || y->hint % (more * y->divisor) != 0) return y->divisor;
+    return more * y->divisor;
+}
+
+/* What operation `at` of f divides by; 1 where it does not. */
+static int64_t divides(const trial *x, uint32_t at) {
+    const ir_dim_code *c = at < IR_DIM_CODE_MAX ? &x->f->a : &x->f->b;
+    at %= IR_DIM_CODE_MAX;
+    bool is = at < c->n && (c->op[at] == IR_DIM_CODE_FLOORDIV || c->op[at] == IR_DIM_CODE_MOD);
+    return is ? c->k[at] : 1;
+}
+
+/* The least divisor of symbol i that is enough beside those of the others. */
+static void least_divisor(trial *x, uint32_t i) {
+    int64_t best = x->e[i].divisor;
+    x->e[i].divisor = x->s->symbol[i].divisor;
+    if (holds(x)) return;
+    for (uint32_t at = 0; at < 2 * IR_DIM_CODE_MAX; at++) {
+        x->e[i].divisor = joined(x, i, divides(x, at));
+        if (x->e[i].divisor > x->s->symbol[i].divisor && x->e[i].divisor < best && holds(x))
+            best = x->e[i].divisor;
+    }
+    x->e[i].divisor = best;
+}
+
+/* Numbers, but for those symbols that need not be. */
+static bool by_divisors(trial *x) {
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) x->e[i].fixed = x->e[i].used;
+    if (!holds(x)) return false;
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        int64_t all = 1;
+        for (uint32_t at = 0; x->e[i].used && at < 2 * IR_DIM_CODE_MAX; at++) {
+            int64_t k = joined(x, i, divides(x, at)), more = k / base_gcd(k, all);
+            if (more <= MOST_DIVISOR / all && x->s->symbol[i].hint % (more * all) == 0) all *= more;
+        }
+        if (!x->e[i].used) continue;
+        x->e[i].divisor = joined(x, i, all);
+        x->e[i].fixed = false;
+        x->e[i].fixed = !holds(x);
+        if (!x->e[i].fixed) least_divisor(x, i);
+    }
+    return true;
+}
+
+/* --- ranges --------------------------------------------------------------------------------- */
+
+/* With each symbol m or more, or m at most, but for its example. */
+static bool from(trial *x, int64_t m) {
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        const front_symbol *y = &x->s->symbol[i];
+        int64_t least = m < y->hint ? m : y->hint;
+        x->e[i].min = least > y->min ? least : y->min;
+    }
+    return holds(x);
+}
+
+static bool up_to(trial *x, int64_t m) {
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        const front_symbol *y = &x->s->symbol[i];
+        int64_t most = m > y->hint ? m : y->hint;
+        x->e[i].max = most < y->max ? most : y->max;
+    }
+    return holds(x);
+}
+
+/* The bound nearest to `loose` that is enough; `tight` is. */
+static bool loosest(trial *x, bool (*with)(trial *x, int64_t m), int64_t tight, int64_t loose) {
+    if (!with(x, tight)) return false;
+    while (tight - loose > 1 || loose - tight > 1) {
+        int64_t m = tight + (loose - tight) / 2;
+        if (with(x, m))
+            tight = m;
+        else
+            loose = m;
+    }
+    return with(x, tight);
+}
+
+static bool by_ranges(trial *x) {
+    int64_t most = 0, least = INT64_MAX;
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        const int64_t hint = x->s->symbol[i].hint;
+        if (!x->e[i].used) continue;
+        if (hint > most) most = hint;
+        if (hint < least) least = hint;
+    }
+    if (most > MOST_SIZE) return false;
+    if (loosest(x, from, most, -1)) return true;
+    (void)from(x, -1);
+    return loosest(x, up_to, least, MOST_SIZE);
+}
+
+front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
+                                  rp_relation r) {
+    front_enough *e = base_alloc_array(s->n_symbols + 1u, sizeof *e);
+    trial x = {.s = s, .f = f, .d = d, .r = r, .e = e};
+    if (!e) return NULL;
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        const front_symbol *y = &s->symbol[i];
+        e[i] = (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor};
+        e[i].used = y->table_i != UINT32_MAX && ir_dim_uses(s->t, d, y->table_i);
+    }
+    bool ok = r == RP_DIM_EQ ? by_divisors(&x) : r == RP_DIM_LE && by_ranges(&x);
+    if (ok) return e;
+    base_free(e);
+    return NULL;
+}
