@@ -58,7 +58,8 @@ void front_break_tell(rp_jit *f, const front_break *why) {
     (void)pthread_mutex_lock(&f->lock);
     if (!b.failed) is_new = is_new_break(f, &b);
     (void)pthread_mutex_unlock(&f->lock);
-    if (is_new) base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
+    if (is_new || base_log_on(RP_LOG_CH_GRAPH_BREAKS, true))
+        base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
     base_buf_done(&b);
 }
 

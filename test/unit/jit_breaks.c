@@ -84,6 +84,7 @@ static int times_in(const base_buf *heard, const char *text) {
 
 static void each_entry_comes_to_it_and_one_tells(void **state) {
     static const int64_t rows[] = {16, 12, 16, 10};
+    rp_error err = {0};
     int prints = 0;
     rp_jit *f = jit_at(attention, 2, RP_DYNAMIC_NONE, &prints);
     base_buf heard;
@@ -98,6 +99,10 @@ static void each_entry_comes_to_it_and_one_tells(void **state) {
         if (i == 2) assert_int_equal(jit_info(f).breaks, 2);
         assert_int_equal(times_in(&heard, "Graph break in user code"), i == 3 ? 2 : 1);
     }
+    CHECK_OK(rp_log_set_channels("+graph_breaks", &err), &err);
+    rp_value v[] = {f32_of(x, 2, 11, 8), f32_of(w, 2, 8, 8)}, args = rp_value_tuple(v, 2);
+    rp_output_free(jit_ok(f, &args));
+    assert_int_equal(times_in(&heard, "Graph break in user code"), 3);
     heard_done(&heard);
     rp_jit_free(f);
 }
