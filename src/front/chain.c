@@ -2,8 +2,6 @@
  * read of earlier ones lies in memory of the call. */
 #include "front/front.h"
 
-#include <assert.h>
-
 #include "autograph/manager.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -131,7 +129,9 @@ static rp_status note_outputs(making *m, rp_error *err) {
         ir_ref r = ir_output_at(m->g, i);
         c->copied[i] = returns_version(m, r);
         c->out[i] = c->copied[i] ? m->slot[ir_node_at(m->g, r)->memory] : m->made[r];
-        assert(c->out[i] != UINT32_MAX);
+        if (c->out[i] == UINT32_MAX)
+            return rp_fail(err, RP_INTERNAL, "graph @%s: no piece makes output %u",
+                           ir_graph_name(m->g), i);
     }
     return RP_OK;
 }
