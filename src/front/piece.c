@@ -93,26 +93,15 @@ static rp_status copy_nodes(cutting *c, rp_error *err) {
     return RP_OK;
 }
 
-static bool tells(const cutting *c, ir_ref r, uint32_t symbol) {
-    const ir_shape *s = &ir_node_at(c->g, r)->shape;
-    ir_dims *t = ir_graph_dims(c->to);
-    for (uint32_t d = 0; d < s->rank; d++)
-        if (ir_dim_tells(t, ir_dim_import(t, ir_graph_dims(c->g), s->dim[d]), symbol)) return true;
-    return false;
-}
-
 /* A size that nothing tells which the piece reads is that of an argument, which it reads for that alone, also where its memory has been overwritten. */
 static rp_status add_sizes(cutting *c, rp_error *err) {
-    uint32_t n = ir_leaf_count(c->g, IR_LEAF_INPUT), symbol = 0;
-    bool more = true;
-    while (more) {
-        more = false;
+    uint32_t symbol;
+    RP_TRY(ir_find_untold(c->to, &symbol, err));
+    while (symbol != UINT32_MAX) {
+        ir_ref r = ir_find_telling(c->g, c->to, symbol);
+        if (r == IR_NONE) break;
+        RP_TRY(add_given(c, r, err));
         RP_TRY(ir_find_untold(c->to, &symbol, err));
-        for (uint32_t i = 0; i < n && symbol != UINT32_MAX && !more; i++) {
-            ir_ref r = ir_leaf_at(c->g, IR_LEAF_INPUT, i);
-            if (!(more = tells(c, r, symbol))) continue;
-            RP_TRY(add_given(c, r, err));
-        }
     }
     return RP_OK;
 }

@@ -62,7 +62,7 @@ static rp_status depends_on(const ir_graph *g, const char *name, bool *out, rp_e
 
 /* --- what inputs tell --------------------------------------------------------------- */
 
-bool ir_dim_tells(const ir_dims *t, ir_dim d, uint32_t symbol) {
+static bool dim_tells(const ir_dims *t, ir_dim d, uint32_t symbol) {
     ir_dim_code code;
     uint32_t of;
     int64_t coef, constant;
@@ -75,7 +75,7 @@ static bool is_told(const ir_graph *g, uint32_t symbol) {
     for (uint32_t i = 0; i < ir_leaf_count(g, IR_LEAF_INPUT); i++) {
         const ir_shape *s = &ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->shape;
         for (uint32_t d = 0; d < s->rank; d++)
-            if (ir_dim_tells(t, s->dim[d], symbol)) return true;
+            if (dim_tells(t, s->dim[d], symbol)) return true;
     }
     return false;
 }
@@ -91,4 +91,15 @@ rp_status ir_find_untold(const ir_graph *g, uint32_t *out, rp_error *err) {
         if (matters) *out = i;
     }
     return RP_OK;
+}
+
+ir_ref ir_find_telling(const ir_graph *from, ir_graph *g, uint32_t symbol) {
+    ir_dims *t = ir_graph_dims(g);
+    for (uint32_t i = 0; i < ir_leaf_count(from, IR_LEAF_INPUT); i++) {
+        ir_ref r = ir_leaf_at(from, IR_LEAF_INPUT, i);
+        const ir_shape *s = &ir_node_at(from, r)->shape;
+        for (uint32_t d = 0; d < s->rank; d++)
+            if (dim_tells(t, ir_dim_import(t, ir_graph_dims(from), s->dim[d]), symbol)) return r;
+    }
+    return IR_NONE;
 }

@@ -4,9 +4,9 @@
 
 #include "ir/graph.h"
 
-/* Whether a dimension d of the table t tells this symbol. */
-bool ir_dim_tells(const ir_dims *t, ir_dim d, uint32_t symbol);
 /* The first symbol that anything which g gives or writes depends on, or any of its nodes where it is not finished, and that no input tells; UINT32_MAX: none. */
 rp_status ir_find_untold(const ir_graph *g, uint32_t *out, rp_error *err) RP_MUST_USE;
+/* The first input of `from` that would tell g the value of this symbol of g, whose table imports the sizes of `from`; IR_NONE: none does. */
+ir_ref ir_find_telling(const ir_graph *from, ir_graph *g, uint32_t symbol);
 
 #endif

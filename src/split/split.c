@@ -118,26 +118,16 @@ static void mark_writes(builder *b, ir_ref first, uint32_t id) {
     }
 }
 
-static bool tells(const builder *b, const split_piece *p, ir_ref r, uint32_t symbol) {
-    const ir_shape *s = &ir_node_at(b->g, r)->shape;
-    ir_dims *t = ir_graph_dims(p->graph);
-    for (uint32_t d = 0; d < s->rank; d++)
-        if (ir_dim_tells(t, ir_dim_import(t, ir_graph_dims(b->g), s->dim[d]), symbol)) return true;
-    return false;
-}
-
 /* A size that no input of the piece tells is that of an input of the whole graph. */
 static rp_status add_sizes(builder *b, split_piece *p, rp_error *err) {
-    uint32_t n = ir_leaf_count(b->g, IR_LEAF_INPUT), symbol = 0;
-    bool more = b->alone;
-    while (more) {
-        more = false;
+    uint32_t symbol;
+    if (!b->alone) return RP_OK;
+    RP_TRY(ir_find_untold(p->graph, &symbol, err));
+    while (symbol != UINT32_MAX) {
+        ir_ref r = ir_find_telling(b->g, p->graph, symbol);
+        if (r == IR_NONE) break;
+        RP_TRY(add_leaf(b, p, IR_LEAF_INPUT, r, err));
         RP_TRY(ir_find_untold(p->graph, &symbol, err));
-        for (uint32_t i = 0; i < n && symbol != UINT32_MAX && !more; i++) {
-            ir_ref r = ir_leaf_at(b->g, IR_LEAF_INPUT, i);
-            if (!(more = tells(b, p, r, symbol))) continue;
-            RP_TRY(add_leaf(b, p, IR_LEAF_INPUT, r, err));
-        }
     }
     return RP_OK;
 }
