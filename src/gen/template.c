@@ -39,6 +39,7 @@ static void tensor_text(base_buf *out) {
     gen_wgmma_text("rk_wgmma", 32, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 64, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 128, GEN_WGMMA_SHARED_TURNED, out);
+    gen_wgmma_text("rk_wgmma", 176, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 192, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 256, GEN_WGMMA_SHARED_TURNED, out);
     base_buf_puts(out, "#endif\n");

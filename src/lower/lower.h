@@ -68,7 +68,7 @@ typedef struct lower_alt {
     uint32_t blocks; /* GEN_CUDA: exactly so many, whatever the items; 0: by items */
 } lower_alt;
 
-#define LOWER_MAX_ALTS 8
+#define LOWER_MAX_ALTS 10
 
 /* call, cond, while, scan: plans of the node's graphs, in the order of its attributes, which run as operands say. Arguments: the
  * operands, the results, a second place for each carried value, the answer of a while's condition. */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gen/pack.h"
 #include "lower/cuda.h"
@@ -215,12 +216,27 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
     return base_buf_status(b, L->err);
 }
 
+static char *arrange_name(lowerer *L, const char *base, const many *m) {
+    return base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
+}
+
+/* Classes of equal tiles have one kernel: of up to so many rows, too, that of an earlier class. */
+static bool shares_alt(lower_launch *l, const char *symbol, int64_t most) {
+    for (uint32_t i = 0; symbol && i < l->n_alts; i++)
+        if (l->alts[i].symbol && !strcmp(l->alts[i].symbol, symbol)) {
+            l->alts[l->n_alts] = l->alts[i];
+            l->alts[l->n_alts++].max = most;
+            return true;
+        }
+    return false;
+}
+
 /* One kernel that arranges rows for a template of many. */
 static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const group *g,
                              const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    char *name = base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
+    char *name = arrange_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most, .symbol = name, .threads = WARPS * 32};
     const bool apart = m->columns <= APART; /* a block makes a row, not a warp */
@@ -287,10 +303,10 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
         const many apart_rows = {.most = most, .columns = 1};
         RP_TRY(put_arrange(L, base, rows, g, &apart_rows, &made.alts[made.n_alts++]));
     }
-    for (uint32_t i = 0; i < n; i++) { /* classes of equal tiles share a kernel */
+    for (uint32_t i = 0; i < n; i++) {
         if (i && list[i].columns == list[i - 1].columns)
             made.alts[made.n_alts - 1].max = list[i].most;
-        else
+        else if (!shares_alt(&made, arrange_name(L, base, &list[i]), list[i].most))
             RP_TRY(put_arrange(L, base, rows, g, &list[i], &made.alts[made.n_alts++]));
     }
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
@@ -346,7 +362,8 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
     if (most > 1) RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
     for (uint32_t i = 0; i < n_many; i++)
-        RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));
+        if (!shares_alt(&made, many_name(L, name, &list[i]), list[i].most))
+            RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim blocks = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, LOWER_FEW_ROWS - 1)),
                                     LOWER_FEW_ROWS);

@@ -34,7 +34,7 @@ enum {
     LOWER_TENSOR_WARPS = 8,
     LOWER_FEW_ROWS = 8,   /* most of the template for few rows */
     LOWER_SOME_ROWS = 64, /* more rows have one ascending sum */
-    LOWER_N_MANYS = 5,
+    LOWER_N_MANYS = 7,
     LOWER_JOB_TILES = 8 /* of the templates for many rows, or less */
 };
 

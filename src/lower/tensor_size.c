@@ -32,6 +32,8 @@ enum {
     PINGPONG_ROOM = 2 * 16 * 20 * 4, /* ROOM of rk_pingpong_rows */
     WIDE_JOBS = N_SM * 3 / 4,        /* with so many, one tile of 256 rows keeps a GPU busy: */
     WIDE_ROWS = 256,
+    THREE_TILES = 512, /* rows in three tiles, the last of which would be half empty with 192: */
+    COLUMNS_OF_THREE = 176,
     USUAL_ROWS = 2048,  /* of a step (max_num_batched_tokens): the widest tiles are for these */
     RESULTS_OF_256 = 48 /* rows whose products take as long as results of 256 that nothing hides */
 };
@@ -236,11 +238,18 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
     const int64_t jobs = lower_count_jobs(g, JOB_TILES),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
     const many widest = fit_widest(g);
-    const bool two = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128;
+    const bool wide = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128,
+               in_turns = wide && widest.pingpong;
+    many two = widest, three = widest;
+    two.most = in_turns ? 2 * widest.columns : 0;
+    three.most = in_turns ? THREE_TILES : 0;
+    three.columns = COLUMNS_OF_THREE;
     const many all[LOWER_N_MANYS] = {fit_some(g),
                                      {each * 64, JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
                                      tiles_of_128(narrow ? INT64_MAX : each * 128),
-                                     tiles_of_256(two ? WIDE_ROWS : 0),
+                                     tiles_of_256(wide ? WIDE_ROWS : 0),
+                                     two,
+                                     three,
                                      widest};
     *n = 0;
     for (int i = 0; i < LOWER_N_MANYS && largest > end; i++) {

@@ -87,7 +87,7 @@ typedef struct plan_function {
     const char *symbol;
 } plan_function;
 
-#define PLAN_MAX_ALTS 8
+#define PLAN_MAX_ALTS 10
 #define PLAN_MAX_DEPTH 16 /* plans within plans, the outermost counted */
 /* Of a custom op: 64 operands and 8 results. */
 #define PLAN_MAX_CUSTOM_ARGS 72u

@@ -262,6 +262,79 @@ static void a_sum_near_zero_is_that_of_every_sigmoid(void **state) {
         asks_near("  %2 = sigmoid %0\n  %3 = sigmoid %1\n  %4 = mul %2, %3\n  ret %4", &which));
 }
 
+/* Gates of 8192 columns, for up to 4096 rows, whose elements are what `lines` make of %0 and %1, and the product behind them. */
+static void lower_gates(const char *lines, lower_piece *p, ir_graph **g) {
+    static const char text[] =
+        "graph @g(%%x: bf16[T,64]) where T in [1,4096] {\n  %%g = param @g : bf16[8192,64]\n"
+        "  %%u = param @u : bf16[8192,64]\n  %%d = param @d : bf16[32,8192]\n"
+        "  %%0 = matmul %%x, %%g {trans_b=true}\n  %%1 = matmul %%x, %%u {trans_b=true}\n%s\n"
+        "  %%h = cast %%y {dtype=bf16}\n  %%r = matmul %%h, %%d {trans_b=true}\n  ret %%r }\n";
+    char graph[sizeof text + 200];
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    (void)snprintf(graph, sizeof graph, text, lines);
+    CHECK_OK(ir_parse(graph, strlen(graph), g, &err), &err);
+    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+}
+
+static uint32_t count(const char *text, const char *what) {
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
+}
+
+/* Three tiles of 176 rows hold 512; one or two, and many, are of 192, by one kernel. */
+static void classes_of_equal_tiles_share_a_kernel(void **state) {
+    static const struct {
+        int64_t max;
+        const char *rows, *product;
+    } want[] = {{256, "_x256", "_m256"},
+                {384, "_x192", "_p192"},
+                {512, "_x176", "_p176"},
+                {4096, "_x192", "_p192"}};
+    lower_piece p;
+    ir_graph *g;
+    (void)state;
+    lower_gates("  %s = sigmoid %0\n  %2 = mul %0, %s\n  %y = mul %2, %1", &p, &g);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        for (int product = 0; product < 2; product++) {
+            const lower_launch *l = &p.launches[product];
+            const lower_alt *a = l->alts;
+            const char *end = product ? want[i].product : want[i].rows;
+            while (a < l->alts + l->n_alts && a->max < want[i].max) a++;
+            if (a == l->alts + l->n_alts || !a->symbol || !strstr(a->symbol, end))
+                fail_msg("%s: %d rows are not done by %s", l->name, (int)want[i].max, end);
+        }
+    assert_int_equal(count(p.source, "_p192(char *"), 1);
+    assert_int_equal(count(p.source, "_x192(char *"), 1);
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
+/* What is added to a product may leave little of it, and then steps that are a few units off are many. */
+static void only_products_have_the_fewest_steps(void **state) {
+    static const struct {
+        const char *lines;
+        bool swift;
+    } want[] = {
+        {"  %s = sigmoid %0\n  %2 = mul %0, %s\n  %y = mul %2, %1", true},
+        {"  %s = sigmoid %1\n  %2 = mul %1, %s\n  %y = mul %2, %0", true},
+        {"  %s = sigmoid %0\n  %2 = mul %0, %s\n  %y = add %2, %1", false},
+        {"  %s = sigmoid %0\n  %2 = mul %0, %s\n  %3 = mul %2, %1\n  %y = add %3, %1", false},
+        {"  %s = sigmoid %0\n  %2 = mul %0, %s\n  %3 = mul %2, %1\n  %y = mul %3, %1", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        lower_piece p;
+        ir_graph *g;
+        lower_gates(want[i].lines, &p, &g);
+        const bool swift = strstr(p.source, "SWIFT = 1") != NULL;
+        if (swift != want[i].swift)
+            fail_msg("%s: %s", want[i].lines, swift ? "swift" : "not swift");
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
                                        cmocka_unit_test(jobs_hold_whole_units),

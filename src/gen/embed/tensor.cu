@@ -281,7 +281,10 @@ RP_INLINE rk_tiles rk_tiles_of(int columns, long long rows)
 }
 
 /* Where element (row, column) of rows of k lies in tiles, as if it were element (tile_row, tile_column) of rows one behind the other. */
-RP_INLINE rp_u32 rk_in_tile(long long row, rk_tiles t) { return t.columns == 192 ? (rp_u32)row % 192 : (rp_u32)row & (rp_u32)(t.columns - 1); }
+RP_INLINE rp_u32 rk_in_tile(long long row, rk_tiles t)
+{
+    return t.columns == 192 ? (rp_u32)row % 192 : t.columns == 176 ? (rp_u32)row % 176 : (rp_u32)row & (rp_u32)(t.columns - 1);
+}
 RP_INLINE long long rk_tile_row(long long row, rk_tiles t) { return row - rk_in_tile(row, t); }
 RP_INLINE long long rk_tile_column(long long row, int column, rk_tiles t)
 {
