@@ -76,6 +76,15 @@ static bool has_near(const lowerer *L, const group *g) {
     return g->n_parts == 1 && !g->rotary && sigmoid_of(L, g->parts[0].s) >= 0;
 }
 
+/* Whether elements of g are x sigmoid(x) y, as rk_swift has them. */
+static bool has_swift(const lowerer *L, const group *g) {
+    const pass_segment *s = g->parts[0].s;
+    uint32_t n[IR_OP_COUNT_] = {0};
+    if (!has_near(L, g) || !g->alone || s->n_mats != 2) return false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) n[ir_node_at(L->g, s->nodes[i])->op]++;
+    return n[IR_sigmoid] == 1 && n[IR_mul] == 2 && n[IR_cast] == 1 && s->n_nodes == 4;
+}
+
 static const lower_call element_call = {
     .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
 
@@ -93,16 +102,17 @@ static void put_element_put(lowerer *L, const part *p, const char *frag, const c
     base_buf_puts(b, ", asked);\n}\n");
 }
 
-/* The same fragment once more, with the names that it calls in scope of rk_near. */
-static rp_status put_near_element(lowerer *L, const part *p, const char *frag) {
-    char *scope = base_arena_printf(L->arena, "%s_near::", frag);
+/* The same fragment once more, with the names that it calls in scope of rk_near or rk_swift. */
+static rp_status put_scoped_element(lowerer *L, const part *p, const char *frag, const char *name) {
+    char *scope = base_arena_printf(L->arena, "%s_%s::", frag, name);
+    char *suffix = base_arena_printf(L->arena, "_%s", name);
     uint32_t n = 0;
-    if (!scope) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    if (!scope || !suffix) return rp_fail(L->err, RP_NOMEM, "kernel name");
     RP_TRY(lower_epilogue_build(L, p->s, frag, 1));
-    base_buf_printf(&L->source, "struct %s_near : rk_near {\n", frag);
+    base_buf_printf(&L->source, "struct %s_%s : rk_%s {\n", frag, name, name);
     const rp_status st = lower_render_element(L, &n);
     base_buf_puts(&L->source, "};\n");
-    if (st == RP_OK) put_element_put(L, p, frag, "_near", scope);
+    if (st == RP_OK) put_element_put(L, p, frag, suffix, scope);
     forget_kernel(L);
     return st;
 }
@@ -175,24 +185,29 @@ static bool is_tiled(const lowerer *L, const group *g) {
 }
 
 /* An element as it is stored: its fragment with the one address that it touches on the stack. */
-static void put_value(lowerer *L, const group *g, const char *name, const char *near) {
+static void put_value(lowerer *L, const group *g, const char *name, const char *suffix,
+                      const char *type) {
     base_buf_printf(&L->source,
-                    "    RP_INLINE rp_u16 value%s(const float *s)\n    {\n        rp_u16 v;\n"
+                    "    RP_INLINE %s value%s(const float *s)\n    {\n        %s v;\n"
                     "        char *arg[%u];\n        arg[%u] = (char *)&v;\n"
                     "        %s_e0_put%s(arg, (const long long *)0, 0, 0, s, (const float *)0);\n"
                     "        return v;\n    }\n",
-                    near, g->parts[0].slot + 1, g->parts[0].slot, name, near);
+                    type, suffix, type, g->parts[0].slot + 1, g->parts[0].slot, name, suffix);
 }
 
 static void put_tiled(lowerer *L, const group *g, const char *name) {
     base_buf *b = &L->source;
     base_buf_printf(b,
-                    "    enum { ACROSS = %" PRId64 " };\n"
+                    "    enum { ACROSS = %" PRId64 ", SWIFT = %d };\n"
                     "    RP_INLINE rk_tiles tiles(const long long *dim) { return %s_tiles(dim); }\n"
                     "    RP_INLINE char *result(char *const *arg) { return arg[%u]; }\n",
-                    g->parts[0].columns, name, g->parts[0].slot);
-    put_value(L, g, name, "");
-    put_value(L, g, name, "_near");
+                    g->parts[0].columns, has_swift(L, g), name, g->parts[0].slot);
+    put_value(L, g, name, "", "rp_u16");
+    put_value(L, g, name, "_near", "rp_u16");
+    if (!has_swift(L, g)) return;
+    base_buf_printf(b, "    RP_INLINE bool swift(const float *s) { return rk_swift::is(s[%d]); }\n",
+                    sigmoid_of(L, g->parts[0].s));
+    put_value(L, g, name, "_swift", "float");
 }
 
 /* For each part what its pairs ask for and become, so that a job, which is of one part, chooses once. */
@@ -312,7 +327,9 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
         RP_TRY(g->direct ? put_element(L, &g->parts[i], frag, &n_asked)
                          : put_rows_of(L, &g->parts[i], frag, g));
-        if (g->direct && has_near(L, g)) RP_TRY(put_near_element(L, &g->parts[i], frag));
+        if (g->direct && has_near(L, g)) RP_TRY(put_scoped_element(L, &g->parts[i], frag, "near"));
+        if (g->direct && has_swift(L, g) && is_tiled(L, g))
+            RP_TRY(put_scoped_element(L, &g->parts[i], frag, "swift"));
     }
     if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,

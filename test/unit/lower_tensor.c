@@ -342,6 +342,8 @@ int main(void) {
                                        cmocka_unit_test(few_rows_are_gathered_by_the_product),
                                        cmocka_unit_test(made_rows_have_room),
                                        cmocka_unit_test(norms_have_a_template),
-                                       cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid)};
+                                       cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
+                                       cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
+                                       cmocka_unit_test(only_products_have_the_fewest_steps)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

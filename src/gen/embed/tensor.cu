@@ -123,6 +123,17 @@ RP_INLINE float rk_exp2(float x)
     return y;
 }
 
+RP_INLINE float rk_approx_over(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* The lower halves of two words, and the lesser ones of two pairs of halves. */
+RP_INLINE rp_u32 rk_low_halves(rp_u32 a, rp_u32 b) { return __byte_perm(a, b, 0x5410); }
+RP_INLINE rp_u32 rk_lesser_halves(rp_u32 a, rp_u32 b) { return __vminu2(a, b); }
+
 /* Bytes come as far as the second-level cache: nothing that is computed depends on it. Multiples of 16. */
 RP_INLINE void rk_fetch_ahead(const void *from, rp_u32 bytes)
 {
@@ -210,9 +221,9 @@ struct rk_job {
  * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own, or
  * ask_pair() and put_pair() do both. put() has a row and how far `below` it the element is: within a tile of rows. Of NEAR sums, put_near() is sooner done. Else end() does a row of a unit, by a warp. */
 
-/* No sums have fewer steps, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, nothing of whole rows is wanted, and jobs are not DEALT. */
+/* No sums have fewer steps or the fewest, none is by itself more than one, a warp need not have all of a unit's columns TOGETHER, nothing of whole rows is wanted, and jobs are not DEALT. */
 struct rk_far {
-    enum { NEAR = 0, TOGETHER = 0, KEEPS = 0, DEALT = 0 };
+    enum { NEAR = 0, SWIFT = 0, TOGETHER = 0, KEEPS = 0, DEALT = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
     RP_INLINE float scale(long long) { return 1.0f; } /* that sums of a row are multiplied by, where results are pieces of tiles */
@@ -261,14 +272,25 @@ struct rk_near {
 #ifdef RK_EMULATED
         return 1.0f / x;
 #else
-        float r;
-        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+        const float r = rk_approx_over(x);
         return __fmaf_rn(r, __fmaf_rn(-x, r, 1.0f), r);
 #endif
     }
 };
 
-/* Rows as products of many want them: tiles of `columns` of them, 192 or a power of two, [k / 8][high][8] each; 1: one behind the other. A tile of 64 is no higher than
+/* In whose scope x sigmoid(x) y, of |x| < 11, has the fewest steps and is not rounded to bf16: what would be stored stays a float. It is no more than OFF units in the last place from what
+ * rk_near rounds: an exponent of up to 16 is off by 2^-20, instructions by 2^-22, and a product may halve the unit. So bf16 is the same unless what it drops is as close to the middle. */
+struct rk_swift {
+    typedef float rp_u16;
+    enum { OFF = 15 };
+    RP_INLINE bool is(float x) { return fabsf(x) < 11.0f; }
+    RP_INLINE float rp_round_bf16(float x) { return x; }
+    RP_INLINE float rp_f32_to_bf16(float x) { return x; }
+    RP_INLINE float rp_expf(float x) { return rk_exp2(x * 1.44269504f); }
+    RP_INLINE float rp_over(float x) { return rk_approx_over(x); }
+};
+
+/* Rows as products of many want them: tiles of `columns` of them, a power of two, 192 or 176, [k / 8][high][8] each; 1: one behind the other. A tile of 64 is no higher than
  * what there is, since the rows are read by every block. */
 struct rk_tiles {
     int columns, high;

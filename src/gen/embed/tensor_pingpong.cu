@@ -109,7 +109,7 @@ struct rk_pingpong_part {
  * 16 columns at a time; four lanes then have a row's 8 columns. Sums stay in registers, which are not counted by a loop: those of the 16 rows go through a lane's own room. */
 template <class P, class S>
 struct rk_tile_results {
-    enum { HIGH = 16, ROW = 20, FLOATS = 32 * ROW, N = 1, EACH = 4 /* elements at once: registers have room for no more */ };
+    enum { HIGH = 16, ROW = 20, FLOATS = 32 * ROW, N = 1, EACH = 8 };
     const rk_job &job;
     long long row0;
     int rows;
@@ -124,49 +124,32 @@ struct rk_tile_results {
         for (int p = 0; p < S::ROWS / HIGH; p++) {
             if (p != piece) continue;
 #pragma unroll
-            for (int i = 0; i < 16; i += 4) {
-                const float *d = part.set(i / 8) + 8 * p + i % 8;
+            for (int i = 0; i < 2 * EACH; i += 4) {
+                const float *d = part.set(i / EACH) + EACH * p + i % EACH;
                 const int4 four = {(int)__float_as_uint(d[0]), (int)__float_as_uint(d[1]), (int)__float_as_uint(d[2]), (int)__float_as_uint(d[3])};
                 *(int4 *)(own() + i) = four;
             }
         }
     }
 
-    /* From the i-th of the piece on: columns g or g + 8 of rows 2 t and 2 t + 1; v: rows g, columns 2 t and 2 t + 1. */
-    RP_INLINE_MEMBER void some(int i, rp_u32 *v) const
+    /* Of the piece: columns g and g + 8 of rows 2 t and 2 t + 1, and of those 8 below; v: rows g, columns 2 t and 2 t + 1. */
+    RP_INLINE_MEMBER void make(rp_u32 *v) const
     {
         float s[EACH][2];
-        rp_u16 one[EACH];
-        bool near = true;
 #pragma unroll
-        for (int m = 0; m < 2; m++) {
-            const int4 four = *(const int4 *)(own() + m * 8 + i);
-            s[0][m] = __int_as_float(four.x);
-            s[1][m] = __int_as_float(four.y);
-            s[2][m] = __int_as_float(four.z);
-            s[3][m] = __int_as_float(four.w);
-        }
+        for (int m = 0; m < 2; m++)
 #pragma unroll
-        for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
-        if (near) {
-#pragma unroll
-            for (int j = 0; j < EACH; j++) one[j] = P::value_near(s[j]);
-        } else { /* seldom: little code, and no array that is indexed */
-#pragma unroll 1
-            for (int j = 0; j < EACH; j++) {
-                float mine[2] = {s[0][0], s[0][1]};
-#pragma unroll
-                for (int k = 1; k < EACH; k++)
-                    if (k == j) mine[0] = s[k][0], mine[1] = s[k][1];
-                const rp_u16 made = P::value(mine);
-#pragma unroll
-                for (int k = 0; k < EACH; k++)
-                    if (k == j) one[k] = made;
+            for (int j = 0; j < EACH; j += 4) {
+                const int4 four = *(const int4 *)(own() + m * EACH + j);
+                s[j][m] = __int_as_float(four.x);
+                s[j + 1][m] = __int_as_float(four.y);
+                s[j + 2][m] = __int_as_float(four.z);
+                s[j + 3][m] = __int_as_float(four.w);
             }
-        }
+        rk_elements<P, EACH, EACH / 2>::run(s, v); /* registers have room for no more at once */
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < EACH / 2; j++) v[j] = rk_turned(one[2 * j] | (rp_u32)one[2 * j + 1] << 16);
+        for (int j = 0; j < EACH / 2; j++) v[j] = rk_turned(v[j]);
     }
 
     RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part, float (*)[P::ASKED]) const
@@ -178,17 +161,17 @@ struct rk_tile_results {
         if (unit >= job.n_units || column >= P::ACROSS) return;
 #pragma unroll 1
         for (int piece = 0; piece < pieces; piece++) {
-            stage(part, piece);
+            rp_u32 v[EACH / 2];
             const long long row = row0 + piece * HIGH;
             const rp_u32 in = rk_in_tile(row, tiles);
             char *const to = base + (row - in) * (P::ACROSS * 2) + in * 16;
+            stage(part, piece);
+            make(v);
 #pragma unroll
-            for (int i = 0; i < 8; i += EACH) {
-                rp_u32 v[EACH / 2];
-                some(i, v);
-                if (piece * HIGH + i * 2 + lane / 4 >= rows) continue;
-                *(rp_u32 *)(to + i * 32) = v[0];
-                *(rp_u32 *)(to + i * 32 + across) = v[1];
+            for (int i = 0; i < 2; i++) { /* rows 8 below */
+                if (piece * HIGH + i * 8 + lane / 4 >= rows) continue;
+                *(rp_u32 *)(to + i * 128) = v[2 * i];
+                *(rp_u32 *)(to + i * 128 + across) = v[2 * i + 1];
             }
         }
     }

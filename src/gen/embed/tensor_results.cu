@@ -228,6 +228,80 @@ RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 
     }
 }
 
+/* N elements of two matrices as bf16, two of a word: those near zero together, else one by one. */
+template <class P, int N>
+RP_FN void rk_elements_near(const float (*s)[2], rp_u32 *two)
+{
+    bool near = true;
+#pragma unroll
+    for (int j = 0; j < N; j++) near = near && P::near(s[j]);
+    if (near) {
+#pragma unroll
+        for (int j = 0; j < N / 2; j++) two[j] = P::value_near(s[2 * j]) | (rp_u32)P::value_near(s[2 * j + 1]) << 16;
+        return;
+    }
+#pragma unroll 1
+    for (int j = 0; j < N; j++) { /* seldom: little code, and no array that is indexed */
+        float mine[2] = {s[0][0], s[0][1]};
+#pragma unroll
+        for (int k = 1; k < N; k++)
+            if (k == j) mine[0] = s[k][0], mine[1] = s[k][1];
+        const rp_u32 made = P::value(mine);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            if (k == j) two[k / 2] = k % 2 ? (two[k / 2] & 0xffffu) | made << 16 : made;
+    }
+}
+
+/* The same where a value has so few steps (P::SWIFT) that it may be rounded to another bf16, if it is close to the middle between two: those are made once more. */
+template <class P, int N, int AT_ONCE, bool SWIFT = P::SWIFT>
+struct rk_elements {
+    enum { CLOSE = 2 * rk_swift::OFF + 4 }; /* a half may get a carry from the other */
+
+    RP_INLINE bool is_close(rp_u32 halves, int j) { return (halves >> j % 2 * 16 & 0xffffu) < CLOSE; }
+
+    RP_FN void run(const float (*s)[2], rp_u32 *two)
+    {
+        float v[N];
+        rp_u32 halves[N / 2], least = 0xffffffffu, again = 0;
+        bool swift = true;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            swift = swift && P::swift(s[j]);
+            v[j] = P::value_swift(s[j]);
+        }
+#pragma unroll
+        for (int j = 0; j < N / 2; j++) { /* what rounding drops, counted from below the middle */
+            halves[j] = rk_low_halves(__float_as_uint(v[2 * j]), __float_as_uint(v[2 * j + 1])) + (0x8000u + CLOSE / 2) * 0x10001u;
+            least = rk_lesser_halves(least, halves[j]);
+            two[j] = rk_pack(v[2 * j], v[2 * j + 1]);
+        }
+        if (swift && !is_close(least, 0) && !is_close(least, 1)) return;
+#pragma unroll
+        for (int j = 0; j < N; j++) again |= (rp_u32)(!P::swift(s[j]) || is_close(halves[j / 2], j)) << j;
+#pragma unroll 1
+        for (int at = 0; at < N; at++) {
+            float mine[2] = {s[0][0], s[0][1]};
+            if (!(again >> at & 1)) continue;
+#pragma unroll
+            for (int k = 1; k < N; k++)
+                if (k == at) mine[0] = s[k][0], mine[1] = s[k][1];
+            const rp_u32 made = P::near(mine) ? P::value_near(mine) : P::value(mine);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                if (k == at) two[k / 2] = k % 2 ? (two[k / 2] & 0xffffu) | made << 16 : (two[k / 2] & 0xffff0000u) | made;
+        }
+    }
+};
+template <class P, int N, int AT_ONCE>
+struct rk_elements<P, N, AT_ONCE, false> {
+    RP_FN void run(const float (*s)[2], rp_u32 *two)
+    {
+#pragma unroll
+        for (int j = 0; j < N; j += AT_ONCE) rk_elements_near<P, AT_ONCE>(s + j, two + j / 2);
+    }
+};
+
 /* Results of elements of two matrices that go to tiles: a thread makes eight neighbouring columns of a row, which lie side by side there, and threads behind each
  * other have rows behind each other. sums: of `rows` rows from row0 on. */
 template <class P, bool TILED = P::TILED>
@@ -255,24 +329,12 @@ struct rk_pieces_of_tiles<P, true> {
     RP_INLINE void make(rp_u16 *to, const float *own, float scale)
     {
         float s[EACH][2];
-        bool near = true;
+        rp_u32 two[EACH / 2];
         load(s, own, 0, scale);
         load(s, own + P::COLUMNS, 1, scale);
-#pragma unroll
-        for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
-        if (near) {
-            rp_u32 two[EACH / 2];
-#pragma unroll
-            for (int j = 0; j < EACH / 2; j++) two[j] = P::value_near(s[2 * j]) | (rp_u32)P::value_near(s[2 * j + 1]) << 16;
-            const int4 all = {(int)two[0], (int)two[1], (int)two[2], (int)two[3]};
-            *(int4 *)to = all;
-            return;
-        }
-#pragma unroll 1
-        for (int j = 0; j < EACH; j++) { /* seldom: little code */
-            const float mine[2] = {own[j] * scale, own[P::COLUMNS + j] * scale};
-            to[j] = P::value(mine);
-        }
+        rk_elements<P, EACH, EACH>::run(s, two);
+        const int4 all = {(int)two[0], (int)two[1], (int)two[2], (int)two[3]};
+        *(int4 *)to = all;
     }
 
     RP_INLINE void run(char *const *arg, const long long *dim, const rk_job &job, long long row0, int rows, const float *sums)

@@ -320,6 +320,16 @@ static inline unsigned rk_pack(float lo, float hi) {
 static inline float rk_exp2(float x) {
     return exp2f(x);
 }
+static inline float rk_approx_over(float x) {
+    return 1.0f / x;
+}
+static inline unsigned rk_low_halves(unsigned a, unsigned b) {
+    return (a & 0xffffu) | b << 16;
+}
+static inline unsigned rk_lesser_halves(unsigned a, unsigned b) {
+    const unsigned high = (a >> 16) < (b >> 16) ? a : b;
+    return (high & 0xffff0000u) | ((a & 0xffffu) < (b & 0xffffu) ? a & 0xffffu : b & 0xffffu);
+}
 static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
     return *(const int4 *)p;
