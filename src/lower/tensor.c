@@ -163,12 +163,25 @@ static void put_jobs(lowerer *L, const group *g, int64_t job_tiles) {
     base_buf_puts(b, "        return rk_job();\n    }\n");
 }
 
-/* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks. */
+/* Which jobs have sums of halves, where some have none. */
+static void put_sliced(lowerer *L, const group *g) {
+    if (lower_count_halved(g) == g->n_parts) return;
+    base_buf_puts(&L->source,
+                  "    RP_INLINE bool sliced(const rk_job &job)\n    {\n        return false");
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (lower_is_halved(g, &g->parts[i]))
+            base_buf_printf(&L->source, " || (job.unit >= %" PRId64 " && job.unit < %" PRId64 ")",
+                            g->parts[i].first_unit, g->parts[i].first_unit + g->parts[i].units);
+    base_buf_puts(&L->source, ";\n    }\n");
+}
+
+/* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks; "h128x2": of two halves. */
 static char *many_name(lowerer *L, const char *base, const many *m) {
-    return m->most <= LOWER_SOME_ROWS ? base_arena_printf(L->arena, "%s_s%" PRId64 "x%" PRId64,
-                                                          base, m->columns, m->splits)
-                                      : base_arena_printf(L->arena, "%s_%c%" PRId64, base,
-                                                          m->pingpong ? 'p' : 'm', m->columns);
+    const bool halves = lower_has_halves(m);
+    if (halves || m->most <= LOWER_SOME_ROWS)
+        return base_arena_printf(L->arena, "%s_%c%" PRId64 "x%" PRId64, base, halves ? 'h' : 's',
+                                 m->columns, m->splits);
+    return base_arena_printf(L->arena, "%s_%c%" PRId64, base, m->pingpong ? 'p' : 'm', m->columns);
 }
 
 static void put_tile(lowerer *L, const group *g, const many *m) {
@@ -178,7 +191,7 @@ static void put_tile(lowerer *L, const group *g, const many *m) {
     base_buf_printf(b, ", %" PRId64 ", %" PRId64 ", %" PRId64, m->columns, m->chunk, m->stages);
     if (!m->pingpong)
         base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64 ", %d", m->slices,
-                        m->splits, m->piece, m->splits > 1);
+                        m->splits, m->piece, m->splits > 1 && !lower_has_halves(m));
     base_buf_puts(b, "> tile;\n");
 }
 
@@ -186,16 +199,20 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                           const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    const uint32_t threads = WARPS * 32 + (m->slices == 1 ? FETCHING_THREADS : FETCHING_FEW);
+    const bool halves = lower_has_halves(m);
+    const uint32_t threads = WARPS * 32 +
+                             (m->slices == 1 || halves ? FETCHING_THREADS : FETCHING_FEW);
     char cluster[48] = "", *name = many_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *alt = (lower_alt){
-        .max = m->most,
-        .symbol = name,
-        .scratch = lower_many_bytes(m),
-        .threads = threads,
-        .per_sm = m->per_sm,
-        .blocks = m->splits > 1 ? (uint32_t)(lower_count_jobs(g, m->tiles) * m->splits) : 0};
+    *alt = (lower_alt){.max = m->most,
+                       .symbol = name,
+                       .scratch = lower_many_bytes(m),
+                       .threads = threads,
+                       .per_sm = m->per_sm,
+                       .blocks = m->splits > 1
+                                     ? (uint32_t)(lower_count_jobs(g, m->tiles) * m->splits *
+                                                  (halves ? lower_div_up(m->most, m->columns) : 1))
+                                     : 0};
     lower_tensor_columns(L, g, LOWER_COLUMNS);
     RP_TRY(lower_tensor_units(L, gr, g, name));
     base_buf_printf(b, "struct %s_plan : %s_units {\n", name, name);
@@ -205,6 +222,7 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
                     m->most <= m->columns, lower_most_job(g, m->tiles), alt->scratch);
     put_jobs(L, g, m->tiles);
+    if (halves) put_sliced(L, g);
     base_buf_puts(b, "};\n");
     if (m->splits > 1)
         (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%" PRId64 ")) ", m->splits);

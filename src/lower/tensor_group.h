@@ -34,7 +34,7 @@ enum {
     LOWER_TENSOR_WARPS = 8,
     LOWER_FEW_ROWS = 8,   /* most of the template for few rows */
     LOWER_SOME_ROWS = 64, /* more rows have one ascending sum */
-    LOWER_N_MANYS = 7,
+    LOWER_N_MANYS = 9,
     LOWER_JOB_TILES = 8 /* of the templates for many rows, or less */
 };
 
@@ -57,6 +57,11 @@ typedef struct lower_many {
     bool pingpong;   /* rk_pingpong_rows, not rk_many_rows */
 } lower_many;
 
+/* Whether m is for many rows whose k is in two slices (rk_half_part of the template). */
+static inline bool lower_has_halves(const lower_many *m) {
+    return m->slices == 2 && m->columns == 128;
+}
+
 /* Splits g into units of so many columns. */
 void lower_tensor_columns(const lowerer *L, lower_tensor_parts *g, int64_t columns);
 rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, lower_tensor_parts *g);
@@ -75,6 +80,10 @@ int64_t lower_many_bytes(const lower_many *m);
 int64_t lower_count_jobs(const lower_tensor_parts *g, int64_t tiles);
 int64_t lower_job_units(const lower_tensor_part *p, int64_t tiles);
 int64_t lower_most_job(const lower_tensor_parts *g, int64_t tiles);
+
+/* Whether sums of part p are over halves of k in the class of such tiles, and of how many parts they are. */
+bool lower_is_halved(const lower_tensor_parts *g, const lower_tensor_part *p);
+uint32_t lower_count_halved(const lower_tensor_parts *g);
 
 /* The epilogues of all parts for kernel NAME, and the struct NAME_units: how many units there are, where they lie (at), and what is done with their sums
  * (gen/embed/tensor_results.cu). L->args get what they read and write. */

@@ -1,7 +1,7 @@
 /* Which template a group gets, and how large its parts are.
  *
- * The order in which a product is summed depends on its K and on the class of its rows alone, so that groups of any fusion give the
- * same bits. Sizes were chosen for a GPU of some 132 multiprocessors with 227 KB of shared memory each. */
+ * The order in which a product is summed depends on its K, its columns and the class of its rows alone, so that groups of any fusion
+ * give the same bits. Sizes were chosen for a GPU of some 132 multiprocessors with 227 KB of shared memory each. */
 #include "lower/tensor.h"
 
 #include <inttypes.h>
@@ -34,6 +34,12 @@ enum {
     WIDE_ROWS = 256,
     THREE_TILES = 512, /* rows in three tiles, the last of which would be half empty with 192: */
     COLUMNS_OF_THREE = 176,
+    LONG_K = 8192, /* of rows behind WIDE_ROWS, up to HALVED_ROWS, whose sums have two halves */
+    HALVED_ROWS = 512,
+    LEAST_HALVED =
+        1024,        /* keys and values have no more columns, and share a kernel with what has */
+    HALVED_COLUMNS = /* of which tiles of 128 rows leave half of a GPU idle */
+    N_SM / (2 * HALVED_ROWS / 128) * JOB_TILES * GEN_TILE_ROWS,
     USUAL_ROWS = 2048,  /* of a step (max_num_batched_tokens): the widest tiles are for these */
     RESULTS_OF_256 = 48 /* rows whose products take as long as results of 256 that nothing hides */
 };
@@ -42,6 +48,10 @@ typedef lower_tensor_part part;
 typedef lower_tensor_parts group;
 typedef lower_few few;
 typedef lower_many many;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* --- few rows ------------------------------------------------------------------------------ */
 
@@ -202,6 +212,24 @@ static many fit_some(const group *g) {
     return best;
 }
 
+bool lower_is_halved(const group *g, const part *p) {
+    return g->k >= LONG_K && p->columns > LEAST_HALVED && p->columns <= HALVED_COLUMNS;
+}
+
+uint32_t lower_count_halved(const group *g) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_parts; i++) n += lower_is_halved(g, &g->parts[i]);
+    return n;
+}
+
+/* Tiles of 128 rows in two slices of k: by two blocks, if all of g is halved and its elements have results by themselves. */
+static many tiles_of_halves(const group *g) {
+    bool shared = g->direct && lower_count_jobs(g, JOB_TILES) * (2 * HALVED_ROWS / 128) <= N_SM;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        shared = shared && lower_is_halved(g, &g->parts[i]) && g->parts[i].s->n_mats == 1;
+    return (many){HALVED_ROWS, JOB_TILES, 128, 64, 6, 2, shared ? 2 : 1, 64, 1, false};
+}
+
 /* Whether every element is of one matrix, or every one of two. */
 static bool has_even_mats(const group *g) {
     for (uint32_t i = 0; i < g->n_parts; i++)
@@ -240,17 +268,27 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
     const many widest = fit_widest(g);
     const bool wide = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128,
                in_turns = wide && widest.pingpong;
-    many two = widest, three = widest;
+    const bool halved = lower_count_halved(g) > 0;
+    const int64_t before = halved ? WIDE_ROWS : INT64_MAX;
+    many two = widest, three = widest, halves = tiles_of_halves(g),
+         behind = tiles_of_128(each * 128);
     two.most = in_turns ? 2 * widest.columns : 0;
     three.most = in_turns ? THREE_TILES : 0;
     three.columns = COLUMNS_OF_THREE;
-    const many all[LOWER_N_MANYS] = {fit_some(g),
-                                     {each * 64, JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
-                                     tiles_of_128(narrow ? INT64_MAX : each * 128),
-                                     tiles_of_256(wide ? WIDE_ROWS : 0),
-                                     two,
-                                     three,
-                                     widest};
+    if (halved)
+        two.most = three.most = 0;
+    else
+        halves.most = behind.most = 0;
+    const many all[LOWER_N_MANYS] = {
+        fit_some(g),
+        {least(each * 64, before), JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
+        tiles_of_128(least(narrow ? INT64_MAX : each * 128, before)),
+        tiles_of_256(wide ? WIDE_ROWS : 0),
+        two,
+        three,
+        halves,
+        behind,
+        widest};
     *n = 0;
     for (int i = 0; i < LOWER_N_MANYS && largest > end; i++) {
         if (all[i].most <= end) continue;
@@ -261,9 +299,10 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
 
 int64_t lower_many_bytes(const many *m) {
     int64_t stage = m->tiles * m->chunk * 32 + m->columns * m->chunk * 2;
-    return m->stages * (stage + 16) + (m->pingpong     ? WARPS * PINGPONG_ROOM + 16
-                                       : m->splits > 1 ? 0
-                                                       : m->piece * 132 * 4);
+    return m->stages * (stage + 16) + (m->pingpong ? WARPS * PINGPONG_ROOM + 16
+                                       : m->splits > 1 && !lower_has_halves(m)
+                                           ? 0
+                                           : m->piece * 132 * 4);
 }
 
 rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {

@@ -109,6 +109,38 @@ static void shared_jobs_hold_every_column(void **state) {
     check_shape(64, 528, 2136);
 }
 
+/* So long sums, of few columns and 257 to 512 rows, are of two halves: by two blocks, with fusion and without, or by one beside columns whose sums are not. */
+static void long_sums_are_of_two_halves(void **state) {
+    static const char text[] =
+        "graph @g(%%x: bf16[T,8192], %%r: f32[T,1100]) where T in [300,300] {\n"
+        "  %%a = param @a : bf16[1100,8192]\n  %%b = param @b : bf16[40,8192]\n"
+        "  %%0 = matmul %%x, %%a {trans_b=true}\n%s }\n";
+    static const char *const more[] = {"  %1 = add %r, %0\n  ret %1", "  ret %0",
+                                       "  %1 = matmul %x, %b {trans_b=true}\n  ret %0, %1"};
+    both b[3];
+    plan_run fused[3];
+    (void)state;
+    NEEDS_GPU();
+    if (!getenv("REPRISE_TEST_GPU") && !THOROUGH())
+        SKIP_TEST("it takes long on the emulated GPU; THOROUGH=1 runs it");
+    for (int i = 0; i < 3; i++) {
+        char graph[sizeof text + 80];
+        (void)snprintf(graph, sizeof graph, text, more[i]);
+        b[i] = both_of(graph, SEED);
+        fused[i] = run(&b[i], both_on_gpu(true, false), more[i]);
+    }
+    plan_run apart = run_apart(&b[0], "halves");
+    check_same(&b[0], &fused[0], &apart, "halves", "with fusion and without");
+    check_product(&b[1], &fused[1], 0, "halves");
+    check_product(&b[2], &fused[2], 1, "beside halves");
+    assert_memory_equal(fused[1].out[0], fused[2].out[0], 300 * 1100 * sizeof(float));
+    plan_run_done(&apart);
+    for (int i = 0; i < 3; i++) {
+        plan_run_done(&fused[i]);
+        both_done(&b[i]);
+    }
+}
+
 /* Enough columns for tiles of more rows. */
 static void wide_tiles_add_alike(void **state) {
     (void)state;
@@ -410,6 +442,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near_whatever_the_shape),
         cmocka_unit_test(shared_jobs_hold_every_column),
+        cmocka_unit_test(long_sums_are_of_two_halves),
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
         cmocka_unit_test(columns_end_where_the_matrix_does),

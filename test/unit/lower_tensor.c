@@ -311,6 +311,55 @@ static void classes_of_equal_tiles_share_a_kernel(void **state) {
     ir_graph_free(g);
 }
 
+/* Sums over so much k of so few columns are of two halves from 257 to 512 rows, whatever shares their kernel. */
+static void long_sums_are_of_two_halves(void **state) {
+    static const struct {
+        int k, columns, beside; /* columns of another product of the rows; 0: none */
+        const char *symbol;
+        uint32_t blocks;
+    } want[] = {{8192, 2048, 0, "_h128x2", 128}, {8192, 1032, 0, "_h128x2", 72},
+                {8192, 2056, 0, "_m64", 0},      {8192, 1024, 0, "_m64", 0},
+                {8176, 2048, 0, "_m64", 0},      {8192, 2048, 512, "_h128x1", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char graph[400], more[120] = "";
+        const int k = want[i].k, beside = want[i].beside;
+        lower_options o = {.target = GEN_CUDA};
+        lower_piece p;
+        rp_error err = {0};
+        ir_graph *g;
+        if (beside)
+            (void)snprintf(more, sizeof more,
+                           "  %%b = param @b : bf16[%d,%d]\n"
+                           "  %%1 = matmul %%x, %%b {trans_b=true}\n",
+                           beside, k);
+        (void)snprintf(graph, sizeof graph,
+                       "graph @g(%%x: bf16[T,%d]) where T in [1,4096] {\n"
+                       "  %%a = param @a : bf16[%d,%d]\n"
+                       "  %%0 = matmul %%x, %%a {trans_b=true}\n%s  ret %%0%s }\n",
+                       k, want[i].columns, k, more, beside ? ", %1" : "");
+        CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        const lower_launch *l = &p.launches[p.n_launches - 1];
+        for (int64_t rows = 256; rows <= 513; rows += rows == 256 ? 1 : 256) {
+            const bool halved = rows == 257 && *want[i].symbol && strstr(want[i].symbol, "_h");
+            const lower_alt *a = l->alts;
+            while (a->max < rows) a++;
+            if (rows == 257 ? !strstr(a->symbol, want[i].symbol) || a->blocks != want[i].blocks
+                            : strstr(a->symbol, "_h") != NULL)
+                fail_msg("%d columns of k %d, %d rows: %s in %u blocks", want[i].columns, k,
+                         (int)rows, a->symbol, (unsigned)a->blocks);
+            if (halved)
+                assert_int_equal(
+                    strstr(p.source, "bool sliced(const rk_job &job)\n    {\n        "
+                                     "return false || (job.unit >= 0 && job.unit < 64);") != NULL,
+                    beside > 0);
+        }
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* What is added to a product may leave little of it, and then steps that are a few units off are many. */
 static void only_products_have_the_fewest_steps(void **state) {
     static const struct {
@@ -344,6 +393,7 @@ int main(void) {
                                        cmocka_unit_test(norms_have_a_template),
                                        cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
                                        cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
+                                       cmocka_unit_test(long_sums_are_of_two_halves),
                                        cmocka_unit_test(only_products_have_the_fewest_steps)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

@@ -226,6 +226,7 @@ struct rk_far {
     enum { NEAR = 0, SWIFT = 0, TOGETHER = 0, KEEPS = 0, DEALT = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
+    RP_INLINE bool sliced(const rk_job &) { return true; } /* what the tile has several slices for; else the job's sums are over all of k at once */
     RP_INLINE float scale(long long) { return 1.0f; } /* that sums of a row are multiplied by, where results are pieces of tiles */
     /* What results need of their rows, by all workers: what a step begins with before the wait, other loads behind it, which are used behind the products of the first job. */
     struct facts {

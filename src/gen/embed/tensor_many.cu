@@ -67,7 +67,7 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
 /* TILES tiles of weights, 128, 96 or 64 columns of the result, for COLUMNS rows. FETCHERS warps bring chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
  * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. ONE: no block has more than one job, so that its sums lie where the
  * ring was. HIGH: rows that may be there, which are multiplied, of a tile that has room for COLUMNS. */
-template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_, int HIGH_ = COLUMNS_, int FETCHERS_ = SLICES_ == 1 ? 4 : 1>
+template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_, int ONE_, int HIGH_ = COLUMNS_, int FETCHERS_ = SLICES_ == 1 || (COLUMNS_ > 64) ? 4 : 1>
 struct rk_many_rows {
     enum {
         K = K_, TILES = TILES_, COLUMNS = COLUMNS_, HIGH = HIGH_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
@@ -75,6 +75,8 @@ struct rk_many_rows {
         THREADS = WORKERS + FETCHERS * 32, READERS = WORKERS / 32, /* warps that read a chunk */
         CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
         OWN = SLICES / SPLITS, /* slices of a block */
+        BUSY = SLICES == 1 || COLUMNS > 64, /* tensor cores set the pace, not memory */
+        HALVES = SPLITS == 2 && COLUMNS == 128, /* each of two blocks ends half of the rows */
         TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = TILES * TILE_CHUNK,
         X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
@@ -83,8 +85,8 @@ struct rk_many_rows {
         BARS = STAGES * STAGE + (ONE ? 0 : SUM * 4), BYTES = BARS + STAGES * 16
     };
     static_assert(K % 16 == 0 && (TILES == 8 || ((TILES == 4 || TILES == 6) && PIECES == 1)) && COLUMNS % 64 == 0 && HIGH % 32 == 0 && HIGH % PIECE == 0, "tile");
-    static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && PIECES == 1 && ONE), "slices");
-    static_assert((SPLITS > 1 ? (int)OWN : 1) * SUM * 4 <= BARS - SUMS, "sums");
+    static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && (HALVES ? TILES == 8 && OWN == 1 && HIGH == 128 : PIECES == 1 && ONE)), "slices");
+    static_assert((SPLITS > 1 && !HALVES ? (int)OWN : 1) * SUM * 4 <= BARS - SUMS, "sums");
     RP_INLINE int place(int tile, int) { return tile; }
 };
 
@@ -240,7 +242,7 @@ template <class T>
 struct rk_part {
     enum {
         WIDE = T::TILES > 4, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::HIGH : T::HIGH / 2,
-        BEHIND = T::SLICES == 1 /* chunks still multiplied while the next is waited for; few rows wait for memory alone, which shall have their room at once */
+        BEHIND = T::BUSY /* chunks still multiplied while the next is waited for; few rows wait for memory alone, which shall have their room at once */
     };
     float d[ROWS / 2];
 
@@ -255,8 +257,8 @@ struct rk_part {
         for (int i = 0; i < ROWS / 2; i++) d[i] += other.d[i];
     }
 
-    /* Chunks [begin, end); n: those that the block has used. */
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end)
+    /* Chunks [begin, end), more of them or the first; n: those that the block has used. */
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end, bool more = false)
     {
         const rp_u32 w = WIDE ? threadIdx.x / 128 * ((T::TILES - 4) * T::TILE_CHUNK) : 0, x = T::W_BYTES + row() * 16;
         const bool first = threadIdx.x % 32 == 0;
@@ -269,7 +271,7 @@ struct rk_part {
             for (int s = 0; s < T::CHUNK / 16; s++) {
                 if (T::K % T::CHUNK && s >= steps) break;
                 rk_wgmma<ROWS>(d, rk_operand(at + w + s * 512, T::TILE_CHUNK, 256, 3), rk_operand(at + x + s * 2 * (high * 16), high * 16, 128, 0),
-                               chunk > begin || s > 0);
+                               more || chunk > begin || s > 0);
             }
             rk_wgmma_end();
             rk_wgmma_wait<BEHIND>();
@@ -311,7 +313,7 @@ struct rk_part {
         for (int i = 0; i < ROWS; i++) c[i / (ROWS / 2)][i / 4 % (ROWS / 8)][i % 4] += other.c[i / (ROWS / 2)][i / 4 % (ROWS / 8)][i % 4];
     }
 
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end)
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end, bool more = false)
     {
         const int lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
         const rp_u32 a_at = tile(0) * T::TILE_CHUNK + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
@@ -319,7 +321,7 @@ struct rk_part {
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int j = 0; j < ROWS / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
+            for (int j = 0; j < ROWS / 8 && !more; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
         for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
             const rp_u32 at = ring + slot * T::STAGE;

@@ -216,14 +216,20 @@ struct rk_results_of_warp {
     typedef rk_warp_results<P, S> type;
 };
 
-/* A job's sums over slices of k, ascending. */
-template <class T>
-RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n)
+/* A job's sums over slices of k, ascending, or over all of k at once. */
+template <class P>
+RP_INLINE void rk_sum_slices(rk_part<typename P::tile> &part, const rk_job &job, rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n)
 {
+    typedef typename P::tile T;
     part.multiply(ring, full, empty, high, n, 0, T::SLICES > 1 ? (int)T::SLICE : (int)T::CHUNKS);
     for (int begin = T::SLICE; T::SLICES > 1 && begin < T::CHUNKS; begin += T::SLICE) {
+        const int end = begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS;
+        if (!P::sliced(job)) {
+            part.multiply(ring, full, empty, high, n, begin, end, true);
+            continue;
+        }
         rk_part<T> next;
-        next.multiply(ring, full, empty, high, n, begin, begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS);
+        next.multiply(ring, full, empty, high, n, begin, end);
         part.add(next);
     }
 }
@@ -412,6 +418,93 @@ RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &
     rk_cluster_wait(); /* nobody ends while others read what it has */
 }
 
+/* Half of the rows of a job, whose sums over half of k the other block of the cluster has sent: a thread those of the same rows and columns as its own. */
+template <class T>
+struct rk_half_part {
+    enum { SETS = 1, APART = 0, ROWS = T::HIGH / 2, BYTES = ROWS / 2 * 4 * 32 /* of a warp */ };
+    static_assert(BYTES * (T::WORKERS / 32) <= T::SUM * 4, "room for what is sent");
+    float d[ROWS / 2];
+
+    RP_INLINE int tile(int set) { return rk_part<T>::tile(set); }
+    RP_INLINE_MEMBER const float *set(int) const { return d; }
+    RP_INLINE int4 *at(int i) { return (int4 *)(rk_dynamic + T::SUMS + threadIdx.x / 32 * BYTES + i / 4 * 512 + threadIdx.x % 32 * 16); }
+
+    /* Keeps half `rank` and sends the other. */
+    RP_INLINE_MEMBER void take(const rk_part<T> &all, int rank)
+    {
+        int4 *const there = rk_of_block(at(0), 1 - rank);
+#pragma unroll
+        for (int i = 0; i < ROWS / 2; i += 4) {
+            int sent[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float low = all.set(0)[i + j], high = all.set(0)[ROWS / 2 + i + j];
+                d[i + j] = rank ? high : low;
+                sent[j] = (int)__float_as_uint(rank ? low : high);
+            }
+            const int4 four = {sent[0], sent[1], sent[2], sent[3]};
+            there[at(i) - at(0)] = four;
+        }
+    }
+    RP_INLINE_MEMBER void add_sent()
+    {
+#pragma unroll
+        for (int i = 0; i < ROWS / 2; i += 4) {
+            const int4 four = *at(i);
+            d[i] += __int_as_float(four.x);
+            d[i + 1] += __int_as_float(four.y);
+            d[i + 2] += __int_as_float(four.z);
+            d[i + 3] += __int_as_float(four.w);
+        }
+        __syncwarp(); /* a warp's results go through the same room */
+    }
+};
+
+/* The job of a cluster, if there is one. */
+template <class P, int BLOCKS = P::tile::SPLITS, bool HALVES = P::tile::HALVES>
+struct rk_shared_job {
+    RP_FN void run(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, long long rows, typename P::facts &facts)
+    {
+        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows, facts);
+    }
+};
+template <class P>
+struct rk_shared_job<P, 1, false> {
+    RP_INLINE void run(char *const *, const long long *, const rk_share &, rp_u32, rp_u32, rp_u32, long long, typename P::facts &) {}
+};
+
+/* Of many rows, by two who have a half of k each, and of whose threads all have arrived once before. */
+template <class P>
+struct rk_shared_job<P, 2, true> {
+    typedef typename P::tile T;
+    typedef rk_half_part<T> half_of;
+    typedef typename rk_results_of_warp<P, half_of>::type results;
+    static_assert(P::DIRECT && !P::TOGETHER && !P::KEEPS && !P::DEALT && results::FLOATS * 4 <= half_of::BYTES, "results of a warp");
+
+    RP_FN void run(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, long long rows, typename P::facts &facts)
+    {
+        if (s.block >= s.jobs) return;
+        const int rank = rk_cluster_rank();
+        const rk_job job = P::job(s.block / s.row_tiles);
+        const long long row0 = (long long)(s.block % s.row_tiles) * T::COLUMNS + rank * half_of::ROWS;
+        const results r = {job, row0, rows - row0 < half_of::ROWS ? (int)(rows - row0) : (int)half_of::ROWS,
+                           (float *)(rk_dynamic + T::SUMS + threadIdx.x / 32 * half_of::BYTES)};
+        float asked[results::N][P::ASKED];
+        rk_part<T> part;
+        half_of half;
+        int n = 0;
+        r.start(arg, dim, asked);
+        part.multiply(ring, full, empty, s.high, n, s.first, s.first + s.chunks);
+        facts.settle();
+        rk_cluster_wait(); /* the other block is there */
+        half.take(part, rank);
+        rk_cluster_arrive();
+        rk_cluster_wait();
+        half.add_sent();
+        r.run(arg, dim, half, asked);
+    }
+};
+
 /* By one thread: the barriers of each stage, one for those who fill it and one for those who read it. */
 template <class T>
 RP_FN void rk_ring_open(rp_u32 full, rp_u32 empty)
@@ -436,20 +529,21 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         rk_barriers_visible();
     }
     __syncthreads();
+    if (T::HALVES) rk_cluster_arrive();
     if (threadIdx.x >= T::WORKERS) {
-        if (T::SLICES == 1) rk_give_registers<24>();
+        if (T::BUSY) rk_give_registers<24>();
         const rk_source<P> source = {w, x, ring, full, empty, s};
         source.run();
         return;
     }
-    if (T::SLICES == 1) rk_take_registers<240>();
+    if (T::BUSY) rk_take_registers<240>();
     typename P::facts facts;
     typename P::kept kept;
     facts.before(arg, dim);
     rk_wait();
     facts.ask(arg, dim);
     if (T::SPLITS > 1) {
-        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows, facts);
+        rk_shared_job<P>::run(arg, dim, s, ring, full, empty, rows, facts);
         return;
     }
     int n = 0;
@@ -465,7 +559,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
             static_assert(!OF_WARPS || results::FLOATS * (T::WORKERS / 32) <= T::SUM, "room of warps");
             float asked[results::N][P::ASKED];
             if (!part.again()) r.start(arg, dim, asked);
-            rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+            rk_sum_slices<P>(part, job, ring, full, empty, s.high, n);
             if (at == s.block) facts.settle();
             if (T::ONE) rk_sync_workers(); /* the ring has been used */
             if (part.again()) continue;
@@ -476,7 +570,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         rk_results<P> r;
         r.start(job, row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
         if (P::DIRECT) r.ask(arg, dim, 0);
-        rk_sum_slices<T>(part, ring, full, empty, s.high, n);
+        rk_sum_slices<P>(part, job, ring, full, empty, s.high, n);
         if (at == s.block) facts.settle();
         rk_job_results<P>(arg, dim, part, r, here);
     }
