@@ -416,6 +416,33 @@ static rp_status step_often(void *user, rp_call *call, rp_error *err) {
     return st;
 }
 
+static int n_branches;
+
+static rp_status branches_in_a_row(void *user, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    for (int i = 0; i < n_branches && st == RP_OK; i++)
+        st = rp_call_if(call, &args->item[1].tensor, step_y, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void any_number_of_branches(void **state) {
+    static const int counts[] = {3, 4, 5, 20};
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        world w;
+        n_branches = counts[i];
+        world_open(&w);
+        rp_function *f = function_of(&w.b, "f", branches_in_a_row, &w);
+        check_flag(&w, f, 1, true, RP_RAN_CAPTURE, (float)(1 + n_branches));
+        check_flag(&w, f, 2, true, RP_RAN_REPLAY, (float)(2 + n_branches));
+        check_flag(&w, f, 3, false, RP_RAN_REPLAY, 3);
+        world_close(&w);
+    }
+}
+
 /* What a graph takes is with its bodies, which on a GPU are the driver's. */
 static void memory_of_bodies_counts(void **state) {
     uint64_t bytes[2];
@@ -520,6 +547,7 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(branches_within_loops),
         cmocka_unit_test(compiled_loops_are_captured),
         cmocka_unit_test(addresses_are_read_from_a_table),
+        cmocka_unit_test(any_number_of_branches),
         cmocka_unit_test(memory_of_bodies_counts),
         cmocka_unit_test(bodies_do_what_a_graph_can),
         cmocka_unit_test(a_driver_without_conditions_is_told),
