@@ -68,6 +68,71 @@ static void slots_are_poisoned(void **state) {
     user_close(&u);
 }
 
+enum { MANY = 21 };
+
+typedef struct looks {
+    int runs;
+    int64_t seen[2][MANY]; /* bytes of the argument and the state, in the last run */
+} looks;
+
+static rp_status looks_at_both(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    looks *l = data;
+    rp_buffer y = args->item[0].tensor;
+    const size_t size = MANY * rp_dtype_block_bytes(y.dtype);
+    l->runs++;
+    for (int i = 0; i < 2; i++) memcpy(l->seen[i], args->item[i].tensor.data, size);
+    rp_status st = rp_call_output(call, &y, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[1].tensor.data, size, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static int64_t integer_at(rp_dtype t, const void *at, int i) {
+    switch (t) {
+    case RP_DTYPE_I8: return ((const signed char *)at)[i];
+    case RP_DTYPE_U8: return ((const uint8_t *)at)[i];
+    case RP_DTYPE_I16: return ((const int16_t *)at)[i];
+    case RP_DTYPE_I32: return ((const int32_t *)at)[i];
+    default: return ((const int64_t *)at)[i];
+    }
+}
+
+/* Of every width they are 1 and 0, which are no harm as an index or a length; of a state the first one is 2. */
+static void integers_are_harmless(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_I8, RP_DTYPE_U8, RP_DTYPE_I16, RP_DTYPE_I32,
+                                     RP_DTYPE_I64};
+    static int64_t given[2][MANY];
+    (void)state;
+    if (strncmp(device, "cuda", 4) == 0) return; /* the host does not read what lies there */
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        user u;
+        looks l = {0};
+        rp_buffer b[2];
+        user_open(&u);
+        memset(given, 0x33, sizeof given);
+        for (int i = 0; i < 2; i++) b[i] = (rp_buffer){types[k], 1, {MANY}, given[i]};
+        rp_function *f = function_of(&u.b, "f", looks_at_both, &l);
+        rp_value in[] = {rp_value_tensor(b[0]), rp_value_state(b[1])};
+        rp_output *o = run_items(f, in, 2);
+        assert_int_equal(rp_output_ran(o), RP_RAN_CAPTURE);
+        assert_int_equal(l.runs, 2);
+        for (int i = 0; i < 2; i++) {
+            int ones = 0;
+            assert_int_equal(integer_at(types[k], l.seen[i], 0), 1 + i);
+            for (int e = 1; e < MANY; e++) {
+                const int64_t v = integer_at(types[k], l.seen[i], e);
+                if (v < 0 || v > 1 + (i && e % 8 == 0)) fail_msg("[%d] is %lld", e, (long long)v);
+                ones += v == 1;
+            }
+            assert_true(ones > 0 && ones < MANY - 1);
+        }
+        rp_output_free(o);
+        user_close(&u);
+    }
+}
+
 static void overwritten_outputs_are_told(void **state) {
     (void)state;
     for (uint32_t ring = 1; ring <= 3; ring++) {
@@ -238,6 +303,7 @@ static void one_thread_captures_while_another_frees(void **state) {
 int safety_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_poisoned),
+        cmocka_unit_test(integers_are_harmless),
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(foreign_memory_is_in_no_graph),
         cmocka_unit_test(memory_that_came_again_is_other_memory),
