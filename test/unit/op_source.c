@@ -541,6 +541,8 @@ static void sources_are_not_watched(void **state) {
 }
 
 static void bad_sources_are_refused(void **state) {
+    const rp_op_desc most = {
+        .size = sizeof most, .name = "source::most", .cuda_source = bend, .threads = 1024};
     const rp_op_desc bad[] = {{.name = "source::bad", .c_source = "void op(void) {}"},
                               {.name = "source::bad", .cuda_source = bend, .threads = 1025},
                               {.name = "source::bad", .c_source = bend, .items = (rp_op_items)3}};
@@ -552,6 +554,8 @@ static void bad_sources_are_refused(void **state) {
         assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
         assert_non_null(strstr(err.text, i ? "threads of items" : "has no function rp_op"));
     }
+    rp_error err = {0};
+    CHECK_OK(rp_op_register(&most, &err), &err);
 }
 
 /* What the device of the search computes counts, not what the host would. */
