@@ -493,6 +493,28 @@ static void a_pattern_has_512_nodes(void **state) {
     assert_int_equal(matches(chained, "long"), 1);
 }
 
+/* Of another axis each time, none of which is there. */
+static rp_tensor fails_otherwise(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)g;
+    return rp_sum(in[0], 7 + (*(int *)user)++, false);
+}
+
+static void the_first_reason_is_told(void **state) {
+    static const char *const any[] = {"f32[T,D]"};
+    int times = 0;
+    rp_error err = {0};
+    (void)state;
+    const rp_pass_desc d = {.name = "fails",
+                            .types = any,
+                            .n_types = 1,
+                            .pattern = fails_otherwise,
+                            .replacement = opposite,
+                            .user = &times};
+    assert_int_equal(add(d, &err), RP_INVALID);
+    assert_true(times > 1);
+    if (!strstr(err.text, "axis 7 out of range")) fail_msg("%s", err.text);
+}
+
 /* Their sines, added one after the other; and in[15] - in[0], which tells who is who. */
 static rp_tensor sum_of_sines(void *user, rp_graph *g, const rp_tensor *in) {
     rp_tensor y = rp_sin(in[0]);
@@ -564,6 +586,7 @@ int main(void) {
         cmocka_unit_test(what_is_given_is_copied),
         cmocka_unit_test(a_pattern_may_decline),
         cmocka_unit_test(a_pattern_has_512_nodes),
+        cmocka_unit_test(the_first_reason_is_told),
         cmocka_unit_test(a_pattern_has_16_inputs),
         cmocka_unit_test(there_are_64_passes),
     };
