@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "autograph/manager.h"
+#include "base/status.h"
 #include "support/autographs.h"
 
 static const char *device;
@@ -131,6 +133,54 @@ static void integers_are_harmless(void **state) {
         rp_output_free(o);
         user_close(&u);
     }
+}
+
+typedef struct beside {
+    int before, after; /* calls */
+    int failing;       /* 1: before, 2: after */
+} beside;
+
+static rp_status comes_before(void *data, hal_device *queue, rp_error *err) {
+    beside *b = data;
+    (void)queue;
+    b->before++;
+    return b->failing == 1 ? rp_fail(err, RP_IO, "not before") : RP_OK;
+}
+
+static rp_status comes_after(void *data, hal_device *queue, rp_error *err) {
+    beside *b = data;
+    (void)queue;
+    b->after++;
+    return b->failing == 2 ? rp_fail(err, RP_IO, "not after") : RP_OK;
+}
+
+/* What comes in front fails: there is no call. What comes behind it fails: there is no output. */
+static void a_failure_beside_a_call_is_its_own(void **state) {
+    user u;
+    beside b = {0};
+    const autograph_around around = {comes_before, comes_after, &b};
+    float x[N] = {1, 2, 3, 4};
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", remembers, &u);
+    rp_value in = floats(x, N), args = rp_value_tuple(&in, 1);
+    for (int i = 0; i < 6; i++) { /* the first one captures, if it can */
+        rp_error err = {0};
+        rp_output *o = NULL;
+        const uint64_t replays = bench_info(&u.b).replays;
+        const int runs = u.runs;
+        b = (beside){.failing = i % 3};
+        rp_status st = autograph_run_around(f, &args, &around, &o, &err);
+        assert_int_equal(b.before, 1);
+        assert_int_equal(b.after, b.failing != 1);
+        assert_int_equal(st, b.failing ? RP_IO : RP_OK);
+        if (b.failing) assert_string_equal(err.text, b.failing == 1 ? "not before" : "not after");
+        if (b.failing) assert_null(o);
+        if (b.failing == 1) assert_true(u.runs == runs && bench_info(&u.b).replays == replays);
+        if (o && computes()) assert_true(values_of(o)[N - 1] == 13);
+        rp_output_free(o);
+    }
+    user_close(&u);
 }
 
 static void overwritten_outputs_are_told(void **state) {
@@ -304,6 +354,7 @@ int safety_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_poisoned),
         cmocka_unit_test(integers_are_harmless),
+        cmocka_unit_test(a_failure_beside_a_call_is_its_own),
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(foreign_memory_is_in_no_graph),
         cmocka_unit_test(memory_that_came_again_is_other_memory),
