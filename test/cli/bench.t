@@ -24,6 +24,12 @@ step_ms null
 # Each prompt is another, so none finds blocks of the cache that it need not compute: 3 of 64 tokens, once to warm up and twice.
 $ reprise bench synthetic:tiny --batch-size 3 --input-len 64 --output-len 12 --num-iters 2 --json | tail -1 | field prefill_tokens
 prefill_tokens 576
+# MB are millions of the bytes that are told.
+$ reprise bench synthetic:tiny,layers=32 --isa portable --input-len 8 --output-len 2 --num-iters 1 --profile --quiet >told.txt; reprise bench synthetic:tiny,layers=32 --isa portable --input-len 8 --output-len 2 --num-iters 1 --profile --json >told.json; python3 -c 'import json; t = [l.split() for l in open("told.txt") if "submod" in l]; p = json.loads(open("told.json").readlines()[1])["pieces"]; print([(a[-1], b["name"]) for a, b in zip(t, p) if a[-1] != b["name"] or a[3] != "%.2f" % (b["bytes"] / 1e6)], len(t) == len(p), max(float(a[3]) for a in t) > 0.5)'; rm told.txt told.json
+[] True True
+# All tokens of all requests count: they took no longer than the whole.
+$ python3 -c 'import json, os, subprocess, time; t = time.monotonic(); out = subprocess.run([os.environ["REPRISE"], "bench", "synthetic:tiny", "--batch-size", "32", "--input-len", "128", "--output-len", "16", "--num-iters", "1", "--json"], capture_output=True).stdout; t = time.monotonic() - t; o = json.loads(out.splitlines()[0]); print(32 * 128 / o["prefill_tok_s"]["max"] < t, o["decode_tok_s"]["min"] > 0)'
+True True
 # Pieces hold their launches, one behind the other.
 $ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --trace step.json --quiet >/dev/null; python3 -c 'import json; ev = json.load(open("step.json"))["traceEvents"]; print([e["args"]["name"] for e in ev if e["ph"] == "M"]); ev = [e for e in ev if e["ph"] == "X" and e["tid"] == 2]; whole = [e for e in ev if "submod" in e["name"]]; leaf = [e for e in ev if "submod" not in e["name"]]; end = lambda e: e["ts"] + e["dur"] + 1e-3; print(len(whole), len(leaf)); print(all(b["ts"] + 2e-3 >= end(a) for a, b in zip(leaf, leaf[1:]))); print(all(any(p["ts"] - 1e-3 <= l["ts"] and end(l) <= end(p) + 1e-3 for p in whole) for l in leaf))'
 ['synthetic:tiny,layers=2,dtype=q4_1,seed=0', 'a decode step as served (median)', 'its launches one by one (mean)']

@@ -281,6 +281,39 @@ static void notes_what_the_host_decides(const rp_compilation_config *cfg, bool g
     assert_int_equal(found, gpu ? 2 : 0);
 }
 
+/* As many iterations as a graph of a GPU takes, and one more, which runs as it is. */
+static void a_scan_has_an_end_in_a_capture(void **state) {
+    enum { MOST = (1 << 14) / 2 }; /* one launch each, and the scan's own */
+    (void)state;
+    for (int n = MOST; n <= MOST + 1; n++) {
+        world w;
+        float x = 1;
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        rp_value in = floats(&x, 1);
+        world_open(&w);
+        const bool fits = n == MOST || !w.m.weights; /* on the host it stays a loop */
+        rp_graph *g = rp_graph_new("steps");
+        rp_tensor y = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1));
+        const rp_scan_args s = {.carried = &y, .n_carried = 1, .length = rp_dim_const(n)};
+        (void)rp_scan(g, plus_one, NULL, &s, &y, 1);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        CHECK_OK(rp_compile_on(w.b.device, g, NULL, &c, &err), &err);
+        rp_function *f = function_of(&w.b, "f", call_control, c);
+        rp_output *o = run_items(f, &in, 1);
+        if (rp_output_ran(o) != (fits ? RP_RAN_CAPTURE : RP_RAN_EAGER))
+            fail_msg("%d: %s", n, rp_output_reason(o));
+        if (!fits)
+            assert_non_null(
+                strstr(rp_output_reason(o), "are more than a graph of a GPU takes, 8192"));
+        assert_true(values_of(o)[0] == (float)(n + 1));
+        rp_output_free(o);
+        rp_graph_free(g);
+        rp_compiled_free(c);
+        world_close(&w);
+    }
+}
+
 static void compiled_loops_are_captured(void **state) {
     world w;
     rp_error err = {0};
@@ -416,6 +449,33 @@ static rp_status step_often(void *user, rp_call *call, rp_error *err) {
     return st;
 }
 
+static int n_branches;
+
+static rp_status branches_in_a_row(void *user, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    for (int i = 0; i < n_branches && st == RP_OK; i++)
+        st = rp_call_if(call, &args->item[1].tensor, step_y, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void any_number_of_branches(void **state) {
+    static const int counts[] = {3, 4, 5, 20};
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        world w;
+        n_branches = counts[i];
+        world_open(&w);
+        rp_function *f = function_of(&w.b, "f", branches_in_a_row, &w);
+        check_flag(&w, f, 1, true, RP_RAN_CAPTURE, (float)(1 + n_branches));
+        check_flag(&w, f, 2, true, RP_RAN_REPLAY, (float)(2 + n_branches));
+        check_flag(&w, f, 3, false, RP_RAN_REPLAY, 3);
+        world_close(&w);
+    }
+}
+
 /* What a graph takes is with its bodies, which on a GPU are the driver's. */
 static void memory_of_bodies_counts(void **state) {
     uint64_t bytes[2];
@@ -519,7 +579,9 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(a_loop_ends_by_the_device),
         cmocka_unit_test(branches_within_loops),
         cmocka_unit_test(compiled_loops_are_captured),
+        cmocka_unit_test(a_scan_has_an_end_in_a_capture),
         cmocka_unit_test(addresses_are_read_from_a_table),
+        cmocka_unit_test(any_number_of_branches),
         cmocka_unit_test(memory_of_bodies_counts),
         cmocka_unit_test(bodies_do_what_a_graph_can),
         cmocka_unit_test(a_driver_without_conditions_is_told),

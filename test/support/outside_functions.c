@@ -264,6 +264,84 @@ static void a_workspace_of_the_stream_is_captured(void **state) {
     user_close(&u);
 }
 
+/* The last state, by a pointer of its own. */
+static rp_status the_last_state(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    user *u = data;
+    rp_buffer y;
+    put(u, u->ws, next(u));
+    rp_status st = give(call, &y, result, err);
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data,
+                                        args->item[args->n - 1].tensor.data, BYTES, err)
+                       : st;
+}
+
+/* However many pieces of memory there are, each is looked at. */
+static void the_last_of_many_is_told(void **state) {
+    enum { MOST = 20 };
+    static const uint32_t counts[] = {7, 8, 9, MOST};
+    (void)state;
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        const uint32_t n = counts[k];
+        user u;
+        rp_error err = {0};
+        float x[N] = {0};
+        rp_value in[1 + MOST] = {floats(x, N)};
+        void *others[MOST];
+        char want[32];
+        user_open(&u);
+        for (uint32_t i = 0; i < n; i++) {
+            CHECK_OK(rp_device_alloc(u.b.device, BYTES, &others[i], &err), &err);
+            rp_buffer b = {RP_DTYPE_F32, 1, {N}, i == n - 1 ? u.ws : others[i]};
+            in[1 + i] = rp_value_state(b);
+        }
+        rp_function *f = function_of(&u.b, "f", the_last_state, &u);
+        (void)snprintf(want, sizeof want, "state %u is written ", n - 1);
+        rp_output *o = run_items(f, in, 1 + n);
+        if (rp_output_ran(o) != RP_RAN_EAGER || !strstr(rp_output_reason(o), want))
+            fail_msg("%u states: '%s'", n, rp_output_reason(o));
+        if (computes()) assert_true(get(&u, u.ws) == 10);
+        rp_output_free(o);
+        for (uint32_t i = 0; i < n; i++) rp_device_free(u.b.device, others[i]);
+        user_close(&u);
+    }
+}
+
+static float *second;
+
+static rp_status two_of_plain_c(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    user *u = data;
+    rp_stream *s = rp_call_stream(call);
+    rp_buffer y;
+    (void)args;
+    put(u, u->ws, next(u));
+    put(u, second, (float)u->runs);
+    RP_TRY(give(call, &y, result, err));
+    RP_TRY(rp_stream_copy(s, y.data, second, BYTES, err));
+    return rp_stream_copy(s, y.data, u->ws, BYTES, err);
+}
+
+/* All of it is as the call left it, whichever is told. */
+static void all_of_it_is_put_back(void **state) {
+    user u;
+    rp_error err = {0};
+    void *p = NULL;
+    float x[N] = {0};
+    (void)state;
+    user_open(&u);
+    CHECK_OK(rp_device_alloc(u.b.device, BYTES, &p, &err), &err);
+    second = p;
+    rp_value in = floats(x, N);
+    rp_output *o = run_items(function_of(&u.b, "f", two_of_plain_c, &u), &in, 1);
+    assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+    assert_int_equal(u.runs, 2);
+    if (computes()) assert_true(get(&u, u.ws) == 10 && get(&u, second) == 1);
+    rp_output_free(o);
+    rp_device_free(u.b.device, second);
+    user_close(&u);
+}
+
 static float *large;
 
 static rp_status two_workspaces(void *data, rp_call *call, const rp_value *args, rp_value *result,
@@ -467,6 +545,8 @@ int outside_functions_run(const char *name, const char *group) {
         cmocka_unit_test(what_is_written_outside_is_told),
         cmocka_unit_test(a_workspace_of_the_stream_is_captured),
         cmocka_unit_test(small_ones_come_first),
+        cmocka_unit_test(the_last_of_many_is_told),
+        cmocka_unit_test(all_of_it_is_put_back),
         cmocka_unit_test(what_others_wrote_stays),
         cmocka_unit_test(others_are_awaited_a_few_times),
         cmocka_unit_test(it_is_put_back_without_memory),

@@ -64,7 +64,7 @@ static inline float reader_value(const rp_graph *g, uint32_t i, const rp_buffer 
 static inline rp_status reader_run(void *self, const rp_buffer *in, uint32_t n_in, rp_buffer *out,
                                    uint32_t n_out, rp_error *err) {
     reading *r = self;
-    int64_t sizes[8];
+    int64_t sizes[32];
     r->by->runs++;
     if (r->by->failing) return reader_fails(r->by, RP_DEVICE, err);
     assert_int_equal(n_out, rp_graph_count(r->g, RP_GRAPH_OUTPUTS));

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "autograph/manager.h"
+#include "base/status.h"
 #include "support/autographs.h"
 
 static const char *device;
@@ -65,6 +67,119 @@ static void slots_are_poisoned(void **state) {
     if (computes())
         assert_true(values_of(o)[N - 1] == 13); /* of the caller's values all the same */
     rp_output_free(o);
+    user_close(&u);
+}
+
+enum { MANY = 21 };
+
+typedef struct looks {
+    int runs;
+    int64_t seen[2][MANY]; /* bytes of the argument and the state, in the last run */
+} looks;
+
+static rp_status looks_at_both(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    looks *l = data;
+    rp_buffer y = args->item[0].tensor;
+    const size_t size = MANY * rp_dtype_block_bytes(y.dtype);
+    l->runs++;
+    for (int i = 0; i < 2; i++) memcpy(l->seen[i], args->item[i].tensor.data, size);
+    rp_status st = rp_call_output(call, &y, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[1].tensor.data, size, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static int64_t integer_at(rp_dtype t, const void *at, int i) {
+    switch (t) {
+    case RP_DTYPE_I8: return ((const signed char *)at)[i];
+    case RP_DTYPE_U8: return ((const uint8_t *)at)[i];
+    case RP_DTYPE_I16: return ((const int16_t *)at)[i];
+    case RP_DTYPE_I32: return ((const int32_t *)at)[i];
+    default: return ((const int64_t *)at)[i];
+    }
+}
+
+/* Of every width they are 1 and 0, which are no harm as an index or a length; of a state the first one is 2. */
+static void integers_are_harmless(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_I8, RP_DTYPE_U8, RP_DTYPE_I16, RP_DTYPE_I32,
+                                     RP_DTYPE_I64};
+    static int64_t given[2][MANY];
+    (void)state;
+    if (strncmp(device, "cuda", 4) == 0) return; /* the host does not read what lies there */
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        user u;
+        looks l = {0};
+        rp_buffer b[2];
+        user_open(&u);
+        memset(given, 0x33, sizeof given);
+        for (int i = 0; i < 2; i++) b[i] = (rp_buffer){types[k], 1, {MANY}, given[i]};
+        rp_function *f = function_of(&u.b, "f", looks_at_both, &l);
+        rp_value in[] = {rp_value_tensor(b[0]), rp_value_state(b[1])};
+        rp_output *o = run_items(f, in, 2);
+        assert_int_equal(rp_output_ran(o), RP_RAN_CAPTURE);
+        assert_int_equal(l.runs, 2);
+        for (int i = 0; i < 2; i++) {
+            int ones = 0;
+            assert_int_equal(integer_at(types[k], l.seen[i], 0), 1 + i);
+            for (int e = 1; e < MANY; e++) {
+                const int64_t v = integer_at(types[k], l.seen[i], e);
+                if (v < 0 || v > 1 + (i && e % 8 == 0)) fail_msg("[%d] is %lld", e, (long long)v);
+                ones += v == 1;
+            }
+            assert_true(ones > 0 && ones < MANY - 1);
+        }
+        rp_output_free(o);
+        user_close(&u);
+    }
+}
+
+typedef struct beside {
+    int before, after; /* calls */
+    int failing;       /* 1: before, 2: after */
+} beside;
+
+static rp_status comes_before(void *data, hal_device *queue, rp_error *err) {
+    beside *b = data;
+    (void)queue;
+    b->before++;
+    return b->failing == 1 ? rp_fail(err, RP_IO, "not before") : RP_OK;
+}
+
+static rp_status comes_after(void *data, hal_device *queue, rp_error *err) {
+    beside *b = data;
+    (void)queue;
+    b->after++;
+    return b->failing == 2 ? rp_fail(err, RP_IO, "not after") : RP_OK;
+}
+
+/* What comes in front fails: there is no call. What comes behind it fails: there is no output. */
+static void a_failure_beside_a_call_is_its_own(void **state) {
+    user u;
+    beside b = {0};
+    const autograph_around around = {comes_before, comes_after, &b};
+    float x[N] = {1, 2, 3, 4};
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", remembers, &u);
+    rp_value in = floats(x, N), args = rp_value_tuple(&in, 1);
+    for (int i = 0; i < 6; i++) { /* the first one captures, if it can */
+        rp_error err = {0};
+        rp_output *o = NULL;
+        const uint64_t replays = bench_info(&u.b).replays;
+        const int runs = u.runs;
+        b = (beside){.failing = i % 3};
+        rp_status st = autograph_run_around(f, &args, &around, &o, &err);
+        assert_int_equal(b.before, 1);
+        assert_int_equal(b.after, b.failing != 1);
+        assert_int_equal(st, b.failing ? RP_IO : RP_OK);
+        if (b.failing) assert_string_equal(err.text, b.failing == 1 ? "not before" : "not after");
+        if (b.failing) assert_null(o);
+        if (b.failing == 1) assert_true(u.runs == runs && bench_info(&u.b).replays == replays);
+        if (o && computes()) assert_true(values_of(o)[N - 1] == 13);
+        rp_output_free(o);
+    }
     user_close(&u);
 }
 
@@ -238,6 +353,8 @@ static void one_thread_captures_while_another_frees(void **state) {
 int safety_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_poisoned),
+        cmocka_unit_test(integers_are_harmless),
+        cmocka_unit_test(a_failure_beside_a_call_is_its_own),
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(foreign_memory_is_in_no_graph),
         cmocka_unit_test(memory_that_came_again_is_other_memory),

@@ -84,6 +84,30 @@ static void guards_have_their_cause(void **state) {
     rp_graph_free(g);
 }
 
+/* Each size and each leaf has the line that brought it. */
+static void guards_have_their_own_lines(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("lines");
+    rp_dim t = rp_symbol(g, "T", 1, 64), u = rp_symbol(g, "U", 1, 64);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(t, 8));
+    rp_tensor y = rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(8, u));
+    const int lines[] = {__LINE__ - 2, __LINE__ - 1, __LINE__ - 2, __LINE__ - 1}; /* T, U, x, y */
+    (void)state;
+    y = rp_matmul(x, y, false);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    json_t *o = explain(g, "level=2", NULL);
+    const json_t *guards = json_object_get(o, "guards");
+    assert_int_equal(json_array_size(guards), 4);
+    for (size_t i = 0; i < 4; i++) {
+        char want[40];
+        const char *by = json_string_value(json_object_get(json_array_get(guards, i), "by"));
+        (void)snprintf(want, sizeof want, "api_explain.c:%d rp_input", lines[i]);
+        if (!strstr(by, want)) fail_msg("guard %zu: %s, not %s", i, by, want);
+    }
+    json_decref(o);
+    rp_graph_free(g);
+}
+
 /* The range of a size, and what it is a multiple of. */
 static void ranges_are_told(void **state) {
     static const char *const ranges[][2] = {{"[1,64]", "1 <= T <= 64"},
@@ -103,6 +127,132 @@ static void ranges_are_told(void **state) {
         json_t *o = explain(g, "level=2", NULL);
         const json_t *first = json_array_get(json_object_get(o, "guards"), 0);
         assert_string_equal(json_string_value(json_object_get(first, "text")), ranges[i][1]);
+        json_decref(o);
+        rp_graph_free(g);
+    }
+}
+
+static const char *text_of(const json_t *o, const char *key) {
+    return json_string_value(json_object_get(o, key));
+}
+
+static json_t *explain_text(const char *text, const char *setting, const char *sizes) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    json_t *o = explain(g, setting, sizes);
+    rp_graph_free(g);
+    return o;
+}
+
+/* Each memory of a kernel once, also what it reads as two operands: packed weights, inputs, outputs and values between kernels. */
+static void bytes_are_those_of_its_memory(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[T,64], %z: f32[U,64]) -> (f32[T,128], f32[U,U]) where T in [1,512], U in "
+        "[2,64] {\n  %w = param @w : q8_0[128,64]\n  %u = neg %x\n  %d = dequant %w\n"
+        "  %m = matmul %u, %d {trans_b=true}\n  %v = permute %z {axes=[1,0]}\n"
+        "  %p = matmul %z, %v\n  ret %m, %p\n}\n";
+    static const struct {
+        const char *in, *name;
+        int bytes, times; /* kernels that have it */
+    } want[] = {{"input", "x", 5 * 64 * 4, 1},        {"input", "z", 3 * 64 * 4, 1},
+                {"output", "out0", 5 * 128 * 4, 1},   {"output", "out1", 3 * 3 * 4, 1},
+                {"pack", "0", 128 * 64 / 32 * 34, 1}, {"arena", "%0", 5 * 64 * 4, 2}};
+    enum { N = sizeof want / sizeof *want };
+    int seen[N] = {0};
+    json_t *k, *a;
+    size_t i, j;
+    (void)state;
+    json_t *o = explain_text(text, "level=2", "T=5,U=3");
+    json_array_foreach(json_object_get(first_piece(o), "kernels"), i, k) {
+        double sum = 0;
+        json_array_foreach(json_object_get(k, "args"), j, a) {
+            int n = 0;
+            while (n < N && (strcmp(text_of(a, "in"), want[n].in) != 0 ||
+                             strcmp(text_of(a, "name"), want[n].name) != 0))
+                n++;
+            if (n == N || number(a, "bytes") != want[n].bytes)
+                fail_msg("%s %s: %g", text_of(a, "in"), text_of(a, "name"), number(a, "bytes"));
+            seen[n]++;
+            sum += number(a, "bytes");
+        }
+        assert_true(number(k, "bytes") == sum);
+    }
+    for (int n = 0; n < N; n++)
+        if (seen[n] != want[n].times) fail_msg("%s %s", want[n].in, want[n].name);
+    json_decref(o);
+}
+
+/* Launches are counted through all pieces. */
+static void launches_have_numbers(void **state) {
+    static const char text[] = "graph @g(%x: f32[8]) -> f32[8] {\n  %a = neg %x\n  %b = exp %a\n"
+                               "  %c = tanh %b\n  %d = exp %c\n  %e = sin %d\n  ret %e\n}\n";
+    json_t *p, *k;
+    size_t i, j, n = 0;
+    (void)state;
+    json_t *o = explain_text(text, "{\"level\":3,\"splitting_ops\":[\"reprise::exp\"]}", NULL);
+    json_array_foreach(json_object_get(o, "pieces"), i, p) {
+        if (!json_object_get(p, "kernels")) n++; /* equal to one before: it has a launch, too */
+        json_array_foreach(json_object_get(p, "kernels"), j,
+                           k) if (number(k, "launch") != (double)n++)
+            fail_msg("%s is launch %g", text_of(k, "name"), number(k, "launch"));
+    }
+    assert_int_equal(n, 5);
+    assert_true(number(o, "launches") == 5);
+    json_decref(o);
+}
+
+static uint32_t occurrences(const char *text, const char *what) {
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what)) n++;
+    return n;
+}
+
+/* A launch with a kernel for few rows and one for many has the text of both. */
+static void every_variant_has_its_source(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[T,256]) -> f32[T,512] where T in [1,512] {\n  %w = param @w : "
+        "bf16[512,256]\n  %m = matmul %x, %w {trans_b=true}\n  ret %m\n}\n";
+    (void)state;
+    json_t *o = explain_text(text, "{\"level\":2,\"device\":\"cuda\"}", NULL), *k;
+    size_t i, both = 0;
+    json_array_foreach(json_object_get(first_piece(o), "kernels"), i, k) {
+        char name[2][96];
+        const char *source = text_of(k, "source");
+        (void)snprintf(name[0], sizeof name[0], " %s_r1(", text_of(k, "name"));
+        (void)snprintf(name[1], sizeof name[1], " %s_r8(", text_of(k, "name"));
+        both += occurrences(source, name[0]) == 1 && occurrences(source, name[1]) == 1;
+    }
+    assert_int_equal(both, 1);
+    json_decref(o);
+}
+
+/* Memory that no bound is known of is not in the arena, however large it is in this call. */
+static void what_grows_is_not_in_the_arena(void **state) {
+    rp_error err = {0};
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        json_t *v;
+        size_t i, grows = 0;
+        double top = 0;
+        rp_graph *g = rp_graph_new("open");
+        rp_dim rows = rp_symbol(g, "T", 1, open ? INT64_MAX : 100000);
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rows, 16));
+        rp_tensor w = rp_input(g, "w", RP_DTYPE_F32, RP_SHAPE(16, 16));
+        rp_tensor y = rp_matmul(rp_softmax(rp_matmul(x, w, false), 0), w, false);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        json_t *o = explain(g, "level=2", "T=100000");
+        const json_t *arena = json_object_get(o, "arena");
+        json_array_foreach(json_object_get(arena, "values"), i, v) {
+            const double end = number(v, "offset") + number(v, "bytes");
+            if (number(v, "offset") < 0)
+                grows++;
+            else if (end > top)
+                top = end;
+        }
+        assert_true(number(arena, "top") == top && top <= number(arena, "bytes"));
+        assert_int_equal(grows > 0, open);
+        assert_int_equal(top < 1e6, open);
         json_decref(o);
         rp_graph_free(g);
     }
@@ -330,6 +480,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_have_their_nodes),
         cmocka_unit_test(guards_have_their_cause),
+        cmocka_unit_test(guards_have_their_own_lines),
+        cmocka_unit_test(bytes_are_those_of_its_memory),
+        cmocka_unit_test(launches_have_numbers),
+        cmocka_unit_test(every_variant_has_its_source),
+        cmocka_unit_test(what_grows_is_not_in_the_arena),
         cmocka_unit_test(ranges_are_told),
         cmocka_unit_test(built_in_products_are_told),
         cmocka_unit_test(spans_are_those_of_the_call),

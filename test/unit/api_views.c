@@ -435,6 +435,45 @@ static void views_that_no_graph_has(void **state) {
     }
 }
 
+/* A call of as many tensors as have places, of one less and of more: x, and x + i with gaps between. */
+static void any_number_of_views_is_taken(void **state) {
+    enum { MOST = 120, GAP = 3 };
+    static const uint32_t counts[] = {14, 15, 16, 17, MOST};
+    (void)state;
+    for (size_t at = 0; at < sizeof counts / sizeof *counts; at++) {
+        const uint32_t n = counts[at];
+        rp_error err = {0};
+        float to[MOST][2 * GAP + 1];
+        rp_tensor out[MOST];
+        rp_view views[MOST];
+        rp_view_copies copies = RP_VIEW_COPIES_INIT;
+        rp_run_options o = RP_RUN_OPTIONS_INIT;
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("many");
+        rp_tensor t = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(3));
+        for (uint32_t i = 0; i < n; i++) {
+            rp_buffer b = {RP_DTYPE_F32, 1, {3}, to[i]};
+            out[i] = rp_add_scalar(t, i);
+            views[i] = i % 2 ? rp_view_strided(b, (int64_t[]){GAP}, 0) : rp_view_dense(b);
+        }
+        CHECK_OK(rp_graph_finish(g, out, n, &err), &err);
+        CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
+        rp_view in = rp_view_strided((rp_buffer){RP_DTYPE_F32, 1, {3}, x}, (int64_t[]){2}, 1);
+        o.copies = &copies;
+        for (int turn = 0; turn < 2; turn++) {
+            memset(to, 0, sizeof to);
+            CHECK_OK(rp_compiled_run_views(c, &in, 1, views, n, &o, &err), &err);
+            assert_int_equal(copies.gathered, 1);
+            assert_int_equal(copies.scattered, n / 2);
+            for (uint32_t i = 0; i < n; i++)
+                for (int k = 0; k < 3; k++)
+                    assert_true(to[i][i % 2 ? GAP * k : k] == x[1 + 2 * k] + (float)i);
+        }
+        rp_compiled_free(c);
+        rp_graph_free(g);
+    }
+}
+
 /* A backend is given dense tensors. */
 static void a_backend_of_others(void **state) {
     rp_error err = {0};
@@ -534,6 +573,7 @@ int main(void) {
         cmocka_unit_test_setup(captured_calls, fresh),
         cmocka_unit_test_setup(captured_calls_of_a_gpu, fresh),
         cmocka_unit_test_setup(views_that_no_graph_has, fresh),
+        cmocka_unit_test_setup(any_number_of_views_is_taken, fresh),
         cmocka_unit_test_setup(a_backend_of_others, fresh),
         cmocka_unit_test_setup(memory_runs_out, fresh),
         cmocka_unit_test_setup(memory_runs_out_in_a_capture, fresh),

@@ -966,6 +966,37 @@ static void prunes_what_was_used_longest_ago(void **state) {
     cache_store_close(s);
 }
 
+/* More than the list that it sorts begins with: the oldest go, whatever their names. */
+static void prunes_among_many(void **state) {
+    enum { N = 150, KEPT = 10 };
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    uint64_t n = 0, left = 0;
+    for (int i = 0; i < N; i++) {
+        const base_hash128 k = {(uint64_t)i * 77, 1};
+        char name[64] = "objects/plan/";
+        CHECK_OK(cache_put(s, CACHE_PLAN, k, "plan", 4, &err), &err);
+        base_hash_hex(k, name + strlen(name));
+        age(name, 1000 + i * 37 % N);
+    }
+    CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
+    assert_int_equal(n, 0);
+    assert_int_equal(left, N * 68);
+    CHECK_OK(cache_prune(s, KEPT * 68, &n, &left, &err), &err);
+    assert_int_equal(n, N - KEPT);
+    assert_int_equal(left, KEPT * 68);
+    for (int i = 0; i < N; i++) {
+        const base_hash128 k = {(uint64_t)i * 77, 1};
+        char hex[33], path[256], name[64];
+        base_hash_hex(k, hex);
+        (void)snprintf(name, sizeof name, "objects/plan/%s", hex);
+        path_in(path, sizeof path, name);
+        assert_int_equal(access(path, F_OK) == 0, i * 37 % N < KEPT);
+    }
+    cache_store_close(s);
+}
+
 /* A name as a writer gives it: <rest>.tmp-<maker>-7. */
 static void temp_in(char *out, size_t size, const char *rest, base_maker m) {
     base_buf b;
@@ -1291,6 +1322,7 @@ int main(void) {
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
+        T(prunes_among_many),
         T(clears_what_killed_writers_left),
         T(a_left_lock_tells_of_scratch),
         T(a_folder_in_its_place_is_damage),

@@ -75,6 +75,39 @@ static void unknown_names_are_refused(void **state) {
     rp_config_free(cfg);
 }
 
+/* All places taken: as many names as are allowed, and what the configuration adds. */
+static void places_suffice(void **state) {
+    enum { SWITCHES = 6, MOST = COMPILE_MAX_SKIPS - SWITCHES - 2 };
+    (void)state;
+    for (int n = MOST - 1; n <= MOST + 1; n++)
+        for (int gpu = 0; gpu < 2; gpu++) {
+            rp_error err = {0};
+            compile_skips s;
+            char json[1600];
+            size_t at = (size_t)snprintf(json, sizeof json, "{\"device\":\"%s\",\"skip_passes\":[",
+                                         gpu ? "cuda:0" : "cpu");
+            for (int i = 1; i < n; i++)
+                at += (size_t)snprintf(json + at, sizeof json - at, "\"fold\",");
+            (void)snprintf(
+                json + at, sizeof json - at,
+                "\"dce\"],\"pass_config\":{\"eliminate_noops\":false,\"fuse_norm_quant\":false,"
+                "\"fuse_act_quant\":false,\"fuse_rope_kvcache\":false,\"enable_qk_norm_rope_"
+                "fusion\":false,\"fuse_qk_norm_rope_kvcache\":false,\"fuse_attn_quant\":true}}");
+            rp_compilation_config *cfg = config_of(json);
+            rp_status st = compile_skips_of(cfg, &s, &err);
+            if (n > MOST) {
+                assert_int_equal(st, RP_CONFIG);
+                assert_string_equal(err.text, "skip_passes names 57 passes; at most 56");
+            } else {
+                CHECK_OK(st, &err);
+                assert_int_equal(s.n, n + SWITCHES + 1);
+                assert_string_equal(s.name[n - 1], "dce");
+                assert_string_equal(s.name[n + SWITCHES], gpu ? "attention" : "+fuse_attn_quant");
+            }
+            rp_config_free(cfg);
+        }
+}
+
 static void key_of(const char *name, const char *uuid, char hex[33]) {
     rp_error err = {0};
     cache_key *k = cache_key_new();
@@ -104,6 +137,7 @@ int main(void) {
         cmocka_unit_test(every_switch_counts),
         cmocka_unit_test(nothing_is_left_out_by_default),
         cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(places_suffice),
         cmocka_unit_test(passes_are_in_the_key_by_name_and_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

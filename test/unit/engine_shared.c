@@ -110,6 +110,34 @@ static void who_waits_may_be_cancelled(void **state) {
     assert_false(engine_matrices_any());
 }
 
+/* Sets that are there are found while another one is made. */
+static rp_status make_beside(void *user, hal_device *d, void *room, engine_resident *out,
+                             rp_error *err) {
+    maker *k = user;
+    k->early = engine_matrices_any() ? engine_matrices_there(&id) : 0;
+    return make(user, d, room, out, err);
+}
+
+static void one_that_is_made_hides_none(void **state) {
+    static maker k;
+    rp_error err = {0};
+    engine_matrices *m = NULL, *other = NULL;
+    engine_matrices_id second = id;
+    (void)state;
+    second.key.hi++;
+    k = (maker){.begun = CLIENTS};
+    CHECK_OK(engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make, NULL, &k}, &m, &err),
+             &err);
+    CHECK_OK(engine_matrices_open(&second, SIZE, &(engine_matrices_maker){make_beside, NULL, &k},
+                                  &other, &err),
+             &err);
+    assert_int_equal(k.early, SIZE);
+    engine_matrices_close(m);
+    assert_true(engine_matrices_any());
+    engine_matrices_close(other);
+    assert_false(engine_matrices_any());
+}
+
 /* Another key, another memory; another store, too, which is to have an object of its own. */
 static void others_have_their_own(void **state) {
     static maker k;
@@ -185,6 +213,7 @@ int main(void) {
         cmocka_unit_test(one_makes_it_for_all),
         cmocka_unit_test(who_waits_may_be_cancelled),
         cmocka_unit_test(others_have_their_own),
+        cmocka_unit_test(one_that_is_made_hides_none),
         cmocka_unit_test(who_makes_it_does_not_wait_for_himself),
         cmocka_unit_test(each_allocation_may_fail),
     };

@@ -456,6 +456,36 @@ static rp_status refuse(hal_device *d, void *to, const void *from, size_t size, 
     return copies(d, to, from, size, err);
 }
 
+/* Each has its copy, made once, however many there are. */
+static void any_number_of_uploads(void **state) {
+    enum { MOST = 200 };
+    static int64_t from[MOST];
+    rp_error err = {0};
+    engine_uploads *u = NULL;
+    hal_device *d = NULL;
+    void *at[MOST], *again, *listed;
+    size_t size = 0;
+    (void)state;
+    CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(engine_uploads_new(d, &u, &err), &err);
+    for (int i = 0; i < MOST; i++) {
+        from[i] = 1000 - i;
+        CHECK_OK(engine_uploads_get(u, (uint64_t)i, &from[i], sizeof *from, &at[i], &err), &err);
+    }
+    for (int i = 0; i < MOST; i++) {
+        CHECK_OK(engine_uploads_get(u, (uint64_t)i, &from[i], sizeof *from, &again, &err), &err);
+        assert_ptr_equal(again, at[i]);
+        assert_true(*(int64_t *)at[i] == 1000 - i);
+        assert_true(engine_uploads_at(u, (uint32_t)i, &listed, &size));
+        assert_ptr_equal(listed, at[i]);
+        assert_int_equal(size, sizeof *from);
+    }
+    assert_false(engine_uploads_at(u, MOST, &listed, &size));
+    assert_int_equal(engine_uploads_bytes(u), MOST * sizeof *from);
+    engine_uploads_free(u);
+    hal_close(d);
+}
+
 /* A step that failed can be tried again: rows that have not come are no rows. */
 static void rope_rows_come_again(void **state) {
     enum { N = 200 };
@@ -546,6 +576,7 @@ int main(void) {
         T(the_key_holds_contents_layout_and_packing),
         T(packs_that_lie_alike_are_shared),
         T(rope_rows_come_with_positions),
+        T(any_number_of_uploads),
         T(rope_rows_come_again),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

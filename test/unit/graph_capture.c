@@ -298,6 +298,32 @@ static void coverage_of_one_sequence_has_no_batches(void **state) {
     graph_dispatcher_done(&g);
 }
 
+/* Runs of one length are one line only where they are padded alike: the last one ends with the requests, not with its graph. */
+static void coverage_keeps_paddings_apart(void **state) {
+    static const int64_t sizes[] = {4, 8, 16};
+    graph_params p = params(RP_CUDAGRAPH_PIECEWISE);
+    graph_dispatcher g;
+    graph_coverage c;
+    base_buf text;
+    rp_error err = {0};
+    (void)state;
+    p.max_num_seqs = 12;
+    p.mixed_sizes = sizes;
+    p.n_mixed_sizes = 3;
+    CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+    CHECK_OK(graph_coverage_init(&c, &g, &err), &err);
+    base_buf_init(&text, 0);
+    graph_coverage_text(&c, &text);
+    const char *one = strstr(text.data, " 1..8 "), *other = strstr(text.data, " 9..12 ");
+    if (!one || !other) fail_msg("%s", text.data);
+    assert_non_null(strstr(one, "padding at most 3 rows"));
+    assert_true(strstr(one, "padding at most 3 rows") < other);
+    assert_true(strstr(other, "padding at most 7 rows") < strchr(other, '\n'));
+    base_buf_done(&text);
+    graph_coverage_done(&c);
+    graph_dispatcher_done(&g);
+}
+
 /* Mixed batches are told of together with prompts only where each of their sizes is served as a prompt of that size is. */
 static void coverage_joins_what_is_alike(void **state) {
     static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
@@ -381,6 +407,7 @@ int main(void) {
         cmocka_unit_test(coverage_equals_asking_one_by_one),
         cmocka_unit_test(coverage_of_one_sequence_has_no_batches),
         cmocka_unit_test(coverage_joins_what_is_alike),
+        cmocka_unit_test(coverage_keeps_paddings_apart),
         cmocka_unit_test(ladder_survives_each_failure),
     };
     return cmocka_run_group_tests_name("graph_capture", tests, NULL, NULL);

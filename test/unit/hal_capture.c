@@ -165,6 +165,39 @@ static void queues_of_one_device(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+/* Each memory of the first queue that calls name is told once, however many there are. */
+static void what_is_used_is_told_once(void **state) {
+    enum { MOST = 40 };
+    (void)state;
+    for (uint32_t n = 15; n <= MOST; n += n < 18 ? 1 : MOST - n) {
+        rp_error err = {0};
+        hal_device *d = NULL, *q = NULL;
+        hal_graph *g = NULL;
+        hal_used *used = NULL;
+        void *p[MOST];
+        uint32_t n_used = 0, n_launches = 0;
+        CHECK_OK(hal_open("null", 1, &d, &err), &err);
+        CHECK_OK(hal_queue(d, &q, &err), &err);
+        for (uint32_t i = 0; i < n; i++) p[i] = get_memory(d);
+        CHECK_OK(hal_capture_begin(q, &err), &err);
+        for (uint32_t i = 0; i < 2 * n; i++) CHECK_OK(launch(q, p[i % n], 1, &err), &err);
+        CHECK_OK(hal_capture_used(q, &used, &n_used, &err), &err);
+        CHECK_OK(hal_capture_end(q, "used", &g, &n_launches, &err), &err);
+        assert_int_equal(n_used, n);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_ptr_equal(used[i].at, p[i]);
+            for (uint32_t k = 0; k < i; k++) assert_true(used[k].serial != used[i].serial);
+        }
+        base_free(used);
+        if (g) d->ops->graph_free(g);
+        for (uint32_t i = 0; i < n; i++) d->ops->release(d, p[i], N);
+        hal_close(q);
+        hal_close(d);
+        if (n == MOST) break;
+    }
+    assert_int_equal(base_live(), 0);
+}
+
 /* Joined ranges become one where they overlap or touch. */
 static void ranges_join(void **state) {
     static const char at[100];
@@ -192,6 +225,7 @@ int main(void) {
         cmocka_unit_test(a_bad_address_spoils_it),
         cmocka_unit_test(waiting_and_replaying_are_refused),
         cmocka_unit_test(queues_of_one_device),
+        cmocka_unit_test(what_is_used_is_told_once),
         cmocka_unit_test(ranges_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,6 +298,58 @@ static void code_may_come_beside_a_capture(void **state) {
     assert_int_equal(base_live(), before);
 }
 
+/* The thread is as strict as before. */
+static void expect_strict(const char *behind) {
+    int mode = 0;
+    (void)cuda_fake_driver.capture_mode(&mode);
+    if (mode != 0) fail_msg("mode %d behind %s", mode, behind);
+}
+
+/* Whatever another queue does meanwhile that a strict thread must not. */
+static void no_thread_is_left_relaxed(void **state) {
+    enum { N = 1 };
+    const base_runs runs = {.run = N, .n = 1, .dim = {2}}; /* twice the same: by the kernel */
+    rp_error err = {0};
+    hal_device *d = NULL, *other = NULL;
+    hal_reserved *r = NULL;
+    hal_module *m = NULL;
+    hal_graph *g = NULL;
+    void *a = NULL, *b = NULL;
+    uint32_t n = 0;
+    size_t before = base_live();
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    CHECK_OK(hal_queue(d, &other, &err), &err);
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    CHECK_OK(other->ops->synchronize(other, &err), &err);
+    expect_strict("synchronize");
+    CHECK_OK(other->ops->alloc(other, HAL_DEVICE_MEMORY, N, &a, &err), &err);
+    expect_strict("alloc");
+    CHECK_OK(other->ops->alloc(other, HAL_DEVICE_MEMORY, N, &b, &err), &err);
+    CHECK_OK(other->ops->copy_runs(other, a, b, &runs, &err), &err);
+    expect_strict("copy_runs");
+    CHECK_OK(other->ops->reserve(other, 4 << 20, &r, &err), &err);
+    expect_strict("reserve");
+    CHECK_OK(other->ops->commit(r, 1, &err), &err);
+    expect_strict("commit");
+    other->ops->unreserve(r);
+    expect_strict("unreserve");
+    CHECK_OK(other->ops->module_load(other, code_path, &m, &err), &err);
+    expect_strict("module_load");
+    other->ops->module_free(m);
+    expect_strict("module_free");
+    other->ops->release(other, a, N);
+    expect_strict("release");
+    other->ops->release(other, b, N);
+    CHECK_OK(hal_capture_end(d, "none", &g, &n, &err), &err);
+    d->ops->graph_free(g);
+    hal_close(other);
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+    assert_int_equal(base_live(), before);
+}
+
 static void a_capture_may_fail_at_each_call(void **state) {
     uint32_t n = UINT32_MAX;
     (void)state;
@@ -626,6 +678,7 @@ int main(void) {
         cmocka_unit_test(modules_and_graphs_may_fail_at_each_call),
         cmocka_unit_test(timing_may_fail_at_each_call),
         cmocka_unit_test(code_may_come_beside_a_capture),
+        cmocka_unit_test(no_thread_is_left_relaxed),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(what_is_put_off_keeps_its_context),

@@ -280,6 +280,38 @@ static void nodes_match_the_list(void **state) {
     ir_graph_free(g);
 }
 
+/* As many as there is room for, each of which is found, by its name and as a splitting op. The last test, since they stay. */
+static void there_are_256_ops(void **state) {
+    enum { MOST = 256 };
+    char name[32], first[32];
+    rp_error err = {0};
+    uint32_t n = 0, own;
+    (void)state;
+    while (ir_custom_at(n)) n++;
+    own = n;
+    (void)snprintf(first, sizeof first, "many::op%u", own);
+    for (; n < MOST; n++) {
+        rp_op_desc d = pure;
+        (void)snprintf(name, sizeof name, "many::op%u", n);
+        d.name = name;
+        d.splitting = true;
+        CHECK_OK(rp_op_register(&d, &err), &err);
+    }
+    rp_op_desc d = pure;
+    d.name = "many::more";
+    assert_int_equal(rp_op_register(&d, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "more than 256 custom ops");
+    assert_null(ir_custom_find("many::more"));
+    assert_string_equal(ir_custom_at(MOST - 1)->name, name);
+    assert_null(ir_custom_at(MOST));
+    assert_string_equal(ir_custom_find(first)->name, first);
+    assert_string_equal(ir_custom_find(name)->name, name);
+    assert_string_equal(ir_custom_find("test::scale")->name, "test::scale");
+    const char *const *list = ir_registered_splitting_ops(&n);
+    assert_int_equal(n, 1 + MOST - own);
+    assert_string_equal(list[n - 1], name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(registration_is_checked, registered),
@@ -290,6 +322,7 @@ int main(void) {
         cmocka_unit_test_setup(results_have_types_of_their_own, registered),
         cmocka_unit_test(splitting_names_resolve),
         cmocka_unit_test_setup(nodes_match_the_list, registered),
+        cmocka_unit_test_setup(there_are_256_ops, registered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -487,8 +487,44 @@ static void random_values_are_the_same_everywhere(void **state) {
     assert_int_equal(ir_random_value(RP_DTYPE_Q4_0, dims, 2, 0, 1, &v, &err), RP_INVALID);
 }
 
+static void note_live(void *user, const ir_graph *g, ir_ref r, ir_value *const *value) {
+    size_t *most = user;
+    (void)g, (void)r, (void)value;
+    if (base_live() > *most) *most = base_live();
+}
+
+/* A value goes with its last reader: a chain takes as much at once, however long it is. */
+static void values_go_when_they_are_read(void **state) {
+    size_t most[2] = {0};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const ir_eval_watch watch = {&most[k], note_live};
+        double data[2] = {1, 2};
+        ir_value x = {1, {2}, 2, data}, out = {0};
+        const ir_eval_leaves leaves = {&x, NULL, NULL};
+        ir_graph *g = NULL;
+        rp_error err = {0};
+        base_buf b;
+        const int n = k ? 200 : 10;
+        base_buf_init(&b, 0);
+        base_buf_puts(&b, "graph @f(%x: f32[2]) -> f32[2] {\n  %0 = neg %x\n");
+        for (int i = 1; i < n; i++) base_buf_printf(&b, "  %%%d = neg %%%d\n", i, i - 1);
+        base_buf_printf(&b, "  ret %%%d\n}\n", n - 1);
+        CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+        base_buf_done(&b);
+        const size_t before = base_live();
+        CHECK_OK(ir_eval_watched(g, &leaves, NULL, &watch, &out, &err), &err);
+        most[k] -= before;
+        assert_true(out.data[1] == 2);
+        ir_value_done(&out);
+        ir_graph_free(g);
+    }
+    assert_int_equal(most[0], most[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_go_when_they_are_read),
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(integers_are_rounded_once),
         cmocka_unit_test(halves_are_exhaustive),

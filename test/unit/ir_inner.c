@@ -107,6 +107,9 @@ static void depth_has_an_end(void **state) {
     assert_int_equal(ir_graph_depth(g), 6);
     assert_int_equal(ir_graph_size(g), 189);
     ir_graph_free(g);
+    CHECK_OK(doubled(IR_MAX_DEPTH - 1, &g, &err), &err);
+    assert_int_equal(ir_graph_depth(g), IR_MAX_DEPTH);
+    ir_graph_free(g);
     assert_int_equal(doubled(IR_MAX_DEPTH, &g, &err), RP_UNSUPPORTED);
     assert_string_equal(err.text, "call: graphs are nested 16 deep at most");
 }

@@ -321,6 +321,20 @@ static void limits_are_exact(void **state) {
     assert_true(is_taken(text, ""));
 }
 
+static void operands_have_an_end(void **state) {
+    (void)state;
+    enum { MOST = IR_MAX_OPERANDS };
+    for (int n = MOST - 1; n <= MOST + 1; n++) {
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_puts(&b, "graph @f(%x: f32[2]) { %c = concat ");
+        for (int i = 0; i < n; i++) base_buf_puts(&b, i ? ", %x" : "%x");
+        base_buf_printf(&b, " {axis=0} : f32[%d] ret %%c }", 2 * n);
+        assert_int_equal(is_taken(b.data, "too many operands"), n <= MOST);
+        base_buf_done(&b);
+    }
+}
+
 /* A type in a message is whole as long as it has room, and ends with dots from there on. */
 static void long_types_are_cut(void **state) {
     enum { ROOM = sizeof((ir_type_text *)0)->s - 1 };
@@ -383,6 +397,7 @@ int main(void) {
         cmocka_unit_test(damaged_text_is_safe),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(operands_have_an_end),
         cmocka_unit_test(long_types_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

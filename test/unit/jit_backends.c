@@ -327,6 +327,48 @@ static void rp_compile_takes_backends(void **state) {
     assert_int_equal(r.frees, 1);
 }
 
+/* As many sizes as a call has places for, and more: each is checked and told. */
+static void any_number_of_sizes_is_taken(void **state) {
+    enum { MOST = 24 };
+    static const char *const settings[] = {"backend=reader", "backend=inductor"};
+    static const uint32_t counts[] = {15, 16, 17, MOST};
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        const uint32_t n = counts[k / 2];
+        rp_error err = {0};
+        float out[MOST][MOST];
+        rp_buffer in[MOST], told[MOST];
+        rp_tensor made[MOST];
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("sizes");
+        rp_compilation_config *cfg = rp_config_new();
+        for (uint32_t i = 0; i < n; i++) {
+            char name[2][16];
+            (void)snprintf(name[0], sizeof name[0], "x%u", i);
+            (void)snprintf(name[1], sizeof name[1], "S%u", i);
+            rp_dim size = rp_symbol(g, name[1], 0, MOST);
+            made[n - 1 - i] = rp_neg(rp_input(g, name[0], RP_DTYPE_F32, RP_SHAPE(size)));
+            in[i] = (rp_buffer){RP_DTYPE_F32, 1, {i + 1}, x + i};
+            told[n - 1 - i] = (rp_buffer){.data = out[i]};
+        }
+        CHECK_OK(rp_graph_finish(g, made, n, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, settings[k % 2], &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_outputs(c, in, n, told, n, &err), &err);
+        for (uint32_t i = 0; i < n; i++) assert_true(told[n - 1 - i].dim[0] == i + 1);
+        CHECK_OK(rp_compiled_run(c, in, n, told, n, &err), &err);
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t e = 0; e <= i; e++) assert_true(out[i][e] == -x[i + e]);
+        told[0].dim[0]++;
+        assert_int_equal(rp_compiled_run(c, in, n, told, n, &err), RP_INVALID);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+    assert_int_equal(r.runs, 4);
+}
+
 static rp_status called(void *user, rp_call *call, const rp_value *args, rp_value *result,
                         rp_error *err) {
     rp_buffer b;
@@ -406,6 +448,7 @@ int main(void) {
         cmocka_unit_test_setup(all_of_the_library_agree, fresh),
         cmocka_unit_test_setup(names_are_checked, fresh),
         cmocka_unit_test_setup(rp_compile_takes_backends, fresh),
+        cmocka_unit_test_setup(any_number_of_sizes_is_taken, fresh),
         cmocka_unit_test_setup(its_calls_are_not_captured, fresh),
         cmocka_unit_test_setup(every_allocation_may_fail, fresh),
     };

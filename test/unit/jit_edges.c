@@ -453,6 +453,55 @@ static void any_number_of_tensors_is_taken(void **state) {
         }
 }
 
+/* Lists within lists, so many that there are `user` of them about a tensor; the argument has as many. */
+static rp_status deep_in(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    static rp_value around[RP_MAX_VALUE_DEPTH + 2];
+    const rp_value *leaf = args;
+    (void)err;
+    while (leaf->kind == RP_VALUE_LIST) leaf = leaf->item;
+    around[0] = rp_jit_value(call, rp_neg(rp_jit_tensor(call, leaf)));
+    for (int i = 1; i <= *(int *)user; i++) around[i] = rp_value_list(&around[i - 1], 1);
+    *result = around[*(int *)user];
+    return RP_OK;
+}
+
+static void values_are_as_deep_as_they_may_be(void **state) {
+    enum { MOST = RP_MAX_VALUE_DEPTH };
+    static const struct {
+        int given, made;
+        const char *error;
+    } all[] = {{MOST - 1, MOST, NULL},
+               {MOST, MOST - 1, NULL},
+               {MOST, MOST, NULL},
+               {MOST, MOST + 1, "the result is nested deeper than 32"},
+               {MOST + 1, MOST, "values are nested deeper than 32"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_value deep[MOST + 2] = {f32_of(x, 1, 4, 0)};
+        rp_jit_options o = jit_options(deep_in);
+        rp_error err = {0};
+        int made = all[i].made;
+        o.user = &made;
+        rp_jit *f = jit_by(o, "level=1 threads=1");
+        for (int k = 1; k <= all[i].given; k++) deep[k] = rp_value_list(&deep[k - 1], 1);
+        for (int again = 0; again < 2; again++) {
+            rp_output *out = NULL;
+            rp_status st = rp_jit_run(f, &deep[all[i].given], &out, &err);
+            assert_int_equal(st, all[i].error ? RP_INVALID : RP_OK);
+            if (all[i].error && !strstr(err.text, all[i].error)) fail_msg("%zu: %s", i, err.text);
+            const rp_value *v = all[i].error ? NULL : jit_result(out);
+            for (int k = 0; v && k < made; k++) {
+                assert_int_equal(v->kind, RP_VALUE_LIST);
+                v = v->item;
+            }
+            if (v) assert_int_equal(v->kind, RP_VALUE_TENSOR);
+            rp_output_free(out);
+        }
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_blocks_are_symbols),
@@ -470,6 +519,7 @@ int main(void) {
         cmocka_unit_test(settings_of_models_are_told),
         cmocka_unit_test(marks_of_nothing_are_told),
         cmocka_unit_test(a_slice_may_begin_at_a_difference),
+        cmocka_unit_test(values_are_as_deep_as_they_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

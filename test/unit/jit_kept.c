@@ -116,6 +116,46 @@ static void what_is_kept_is_refused(void **state) {
             }
 }
 
+static rp_status failing(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    (void)user, (void)call, (void)args, (void)result, (void)err;
+    return RP_DEVICE;
+}
+
+/* Calls a function that fails, and does not mind. */
+static rp_status around_a_failure(void *user, rp_jit_call *call, const rp_value *args,
+                                  rp_value *result, rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    rp_error ignored = {0};
+    (void)err;
+    assert_int_equal(run(user, N, &ignored), RP_DEVICE);
+    if (!kept.keep) (void)rp_neg(kept.x);
+    *result = rp_jit_value(call, rp_neg(x));
+    return RP_OK;
+}
+
+/* What is kept is told to the call that uses it, also behind one within that failed. */
+static void a_call_that_failed_is_over(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level++) {
+        rp_error err = {0};
+        rp_jit *f = jit_at(keeping, 1, RP_DYNAMIC_ALL, NULL);
+        rp_jit *inner = jit_at(failing, level, RP_DYNAMIC_ALL, NULL);
+        rp_jit *outer = jit_at(around_a_failure, level, RP_DYNAMIC_ALL, inner);
+        kept.breaks = false;
+        kept.keep = true;
+        CHECK_OK(run(f, N, &err), &err);
+        kept.keep = false;
+        assert_int_equal(run(outer, N, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "kept from an earlier call"));
+        kept.keep = true;
+        CHECK_OK(run(outer, N, &err), &err);
+        rp_jit_free(outer);
+        rp_jit_free(inner);
+        rp_jit_free(f);
+    }
+}
+
 static void keeping_its_own(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                             uint32_t n_out, void *user) {
     (void)g, (void)n_in, (void)n_out, (void)user;
@@ -254,6 +294,7 @@ static void the_call_of_the_thread_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_refused),
+        cmocka_unit_test(a_call_that_failed_is_over),
         cmocka_unit_test(the_call_of_the_thread_fails),
         cmocka_unit_test(what_is_kept_of_a_branch_is_refused),
         cmocka_unit_test(what_is_kept_of_many_graphs_is_refused),

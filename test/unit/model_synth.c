@@ -259,6 +259,17 @@ static void slots_are_found_by_name(void **state) {
                                        "token_embd"};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
         assert_false(model_slot_find(hp, base_str_of(none[i]), &idx));
+    /* Layers of one to four digits. */
+    static const uint32_t layers[] = {1, 9, 10, 11, 99, 100, 101, 126, 1001, 4096};
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
+        model_hparams more = *hp;
+        more.n_layer = layers[k];
+        for (size_t i = 0; i < model_n_slots(&more); i++) {
+            const model_slot slot = model_slot_at(&more, i);
+            if (!model_slot_find(&more, base_str_of(slot.name), &idx) || idx != i)
+                fail_msg("%s of %u layers", slot.name, layers[k]);
+        }
+    }
     model_source_free(s);
 }
 

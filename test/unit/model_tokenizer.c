@@ -183,6 +183,41 @@ static void special_tokens_come_first(void **state) {
     base_buf_done(&file);
 }
 
+/* A vocabulary of control tokens, each of which is found. */
+static void any_number_of_special_tokens(void **state) {
+    char name[GGUF_LLAMA_VOCAB][8], text[32], want[32];
+    const char *tokens[GGUF_LLAMA_VOCAB];
+    int32_t kinds[GGUF_LLAMA_VOCAB];
+    gguf_builder b = {0};
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    model_tokenizer *t = NULL;
+    (void)state;
+    for (uint32_t i = 0; i < GGUF_LLAMA_VOCAB; i++) {
+        (void)snprintf(name[i], sizeof name[i], i ? "<s%u>" : "a", i);
+        tokens[i] = name[i];
+        kinds[i] = i ? 3 : 1;
+    }
+    gguf_kv_str(&b, "tokenizer.ggml.model", "gpt2");
+    gguf_kv_str(&b, "tokenizer.ggml.pre", "gpt-2");
+    gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, GGUF_LLAMA_VOCAB);
+    gguf_kv_i32s(&b, "tokenizer.ggml.token_type", kinds, GGUF_LLAMA_VOCAB);
+    gguf_kv_strs(&b, "tokenizer.ggml.merges", tokens, 0);
+    gguf_write(&b, &file);
+    CHECK_OK(model_gguf_open_bytes(file.data, file.len, "g", &g, &err), &err);
+    CHECK_OK(model_tokenizer_new(g, &t, &err), &err);
+    for (uint32_t i = 1; i < GGUF_LLAMA_VOCAB; i++) {
+        const char *other = name[GGUF_LLAMA_VOCAB - i];
+        (void)snprintf(text, sizeof text, "a%sa%s", name[i], other);
+        (void)snprintf(want, sizeof want, "a|%s|a|%s", name[i], other);
+        encodes(t, text, MODEL_ENCODE_PARSE_SPECIAL, want);
+    }
+    model_tokenizer_free(t);
+    model_gguf_close(g);
+    base_buf_done(&file);
+}
+
 static void bos_and_eos_when_asked_for(void **state) {
     (void)state;
     gguf_builder b = {0};
@@ -489,6 +524,7 @@ int main(void) {
         cmocka_unit_test(merges_apply_in_order),
         cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
+        cmocka_unit_test(any_number_of_special_tokens),
         cmocka_unit_test(bos_and_eos_when_asked_for),
         cmocka_unit_test(which_tokens_end_an_answer),
         cmocka_unit_test(bytes_without_a_token_are_counted),

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "ir/custom.h"
 #include "ir/op_attrs.h"
 #include "reprise/reprise.h"
 #include "support/trees.h"
@@ -231,6 +232,71 @@ static void schemas_are_checked(void **state) {
     assert_string_equal(err.text, "custom op attrs::bad: 3 attributes at NULL");
 }
 
+/* The most of everything is taken and comes back, one more is refused: attributes, entries of a list, bytes of a string. */
+static void limits_are_exact(void **state) {
+    static char text[16384], name[RP_MAX_OP_ATTRS + 1][8], longest[RP_MAX_OP_STRING + 2];
+    static int64_t is[RP_MAX_OP_LIST];
+    rp_op_attr schema[RP_MAX_OP_ATTRS] = {{0}};
+    rp_error err = {0};
+    (void)state;
+    memset(longest, 'y', RP_MAX_OP_STRING);
+    for (int i = 0; i < RP_MAX_OP_LIST; i++) is[i] = i;
+    for (int i = 0; i < RP_MAX_OP_ATTRS; i++) {
+        (void)snprintf(name[i], sizeof name[i], "a%d", i);
+        schema[i] = (rp_op_attr){.name = name[i], .kind = RP_OP_I64, .i = i};
+    }
+    schema[0] = (rp_op_attr){.name = "a0", .kind = RP_OP_I64S, .n = RP_MAX_OP_LIST, .is = is};
+    schema[1] = (rp_op_attr){.name = "a1", .kind = RP_OP_STRING, .s = longest};
+    rp_op_desc d = {.size = sizeof d, .name = "attrs::most", .attrs = schema};
+    d.n_attrs = RP_MAX_OP_ATTRS;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    for (int over = 0; over < 8; over++) {
+        const char *why = over & 2   ? "a string ends on its line, within 255 bytes"
+                          : over & 1 ? "a list has at most 256 entries"
+                                     : "an op has at most 16 attributes";
+        char *printed = NULL;
+        rp_graph *g = NULL;
+        longest[RP_MAX_OP_STRING] = over & 2 ? 'y' : 0;
+        size_t n = (size_t)snprintf(text, sizeof text,
+                                    "graph @g(%%x: f32[4]) {\n%%a = custom %%x "
+                                    "{name=\"attrs::most\", attrs={a1=\"%s\", a0=[300",
+                                    longest);
+        for (int i = 1; i < RP_MAX_OP_LIST + (over & 1); i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, ",%d", 300 - i);
+        n += (size_t)snprintf(text + n, sizeof text - n, "]");
+        for (int i = 2; i < RP_MAX_OP_ATTRS + (over >> 2); i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, ", a%d=7", i);
+        n += (size_t)snprintf(text + n, sizeof text - n, "}}\nret %%a\n}\n");
+        err = (rp_error){0};
+        if (over) {
+            assert_int_equal(rp_graph_parse(text, n, &g, &err), RP_INVALID);
+            if (!strstr(err.text, why)) fail_msg("%d: %s", over, err.text);
+            continue;
+        }
+        CHECK_OK(rp_graph_parse(text, n, &g, &err), &err);
+        CHECK_OK(rp_graph_print(g, &printed, &err), &err);
+        rp_graph_free(g);
+        CHECK_OK(rp_graph_parse(printed, strlen(printed), &g, &err), &err);
+        rp_free(printed);
+        rp_attr a = RP_ATTR_INIT;
+        CHECK_OK(rp_node_attr(g, rp_graph_at(g, RP_GRAPH_OUTPUTS, 0), "attrs", &a, &err), &err);
+        assert_int_equal(a.n, RP_MAX_OP_ATTRS);
+        for (uint32_t i = 0; i < a.n; i++)
+            if (a.values[i].kind == RP_OP_I64S) {
+                assert_int_equal(a.values[i].n, RP_MAX_OP_LIST);
+                assert_int_equal(a.values[i].is[RP_MAX_OP_LIST - 1], 45);
+            } else if (a.values[i].kind == RP_OP_STRING)
+                assert_string_equal(a.values[i].s, longest);
+            else
+                assert_int_equal(a.values[i].i, 7);
+        rp_graph_free(g);
+    }
+    longest[RP_MAX_OP_STRING] = 'y';
+    d.name = "attrs::more";
+    assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
+    if (!strstr(err.text, "a string of more than 255 bytes")) fail_msg("%s", err.text);
+}
+
 static void backends_read_them(void **state) {
     rp_error err = {0};
     rp_attr a = RP_ATTR_INIT;
@@ -375,6 +441,7 @@ int main(void) {
         cmocka_unit_test(the_text_is_canonical),
         cmocka_unit_test(calls_are_checked),
         cmocka_unit_test(schemas_are_checked),
+        cmocka_unit_test(limits_are_exact),
         cmocka_unit_test(backends_read_them),
         cmocka_unit_test(every_reader_sees_them),
         cmocka_unit_test(they_are_in_the_key),

@@ -64,6 +64,19 @@ static const char broken[] =
     "    ((float *)arg[1].data)[item] = misspelt;\n"
     "}\n";
 
+/* Twice what it is given, on a GPU thrice: a fault for who looks for one there. */
+static rp_status twice_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                           rp_error *err) {
+    (void)call, (void)n_args, (void)err;
+    for (int64_t i = 0; i < args[0].dim[0]; i++)
+        ((float *)args[1].data)[i] = 2 * ((const float *)args[0].data)[i];
+    return RP_OK;
+}
+static const char thrice[] =
+    "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {\n"
+    "    ((float *)arg[1].data)[item] = 3 * ((const float *)arg[0].data)[item];\n"
+    "}\n";
+
 static rp_status range_shape(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
                              rp_tensor_type *out, uint32_t n_out, rp_error *err) {
     (void)call, (void)n_in, (void)err;
@@ -92,6 +105,7 @@ static int registered(void **state) {
          .threads = 64,
          .c_source = c_range,
          .cuda_source = cuda_range},
+        {.name = "source::apart", .cpu = twice_cpu, .cuda_source = thrice},
         {.name = "source::count", .mutates = 1, .c_source = count, .cuda_source = count},
         {.name = "source::broken", .c_source = broken, .cuda_source = broken},
         {.name = "source::error", .c_source = broken, .cuda_source = broken},
@@ -527,6 +541,8 @@ static void sources_are_not_watched(void **state) {
 }
 
 static void bad_sources_are_refused(void **state) {
+    const rp_op_desc most = {
+        .size = sizeof most, .name = "source::most", .cuda_source = bend, .threads = 1024};
     const rp_op_desc bad[] = {{.name = "source::bad", .c_source = "void op(void) {}"},
                               {.name = "source::bad", .cuda_source = bend, .threads = 1025},
                               {.name = "source::bad", .c_source = bend, .items = (rp_op_items)3}};
@@ -537,6 +553,39 @@ static void bad_sources_are_refused(void **state) {
         d.size = sizeof d;
         assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
         assert_non_null(strstr(err.text, i ? "threads of items" : "has no function rp_op"));
+    }
+    rp_error err = {0};
+    CHECK_OK(rp_op_register(&most, &err), &err);
+}
+
+/* What the device of the search computes counts, not what the host would. */
+static void a_fault_of_a_gpu_is_found(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[6]) -> f32[6] {\n  %s = state @s : f32[6]\n  %t = update %s, %x "
+        "{offsets=[0]}\n  %a = custom %t {name=\"source::apart\"}\n  %b = neg %a\n  ret %b\n}\n";
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    for (int how = 0; how < 3; how++) { /* the host, a device, that of the configuration */
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        rp_device *d = NULL;
+        rp_bisection *b = NULL;
+        rp_bisect_options o = RP_BISECT_OPTIONS_INIT;
+        rp_bisect_info info = RP_BISECT_INFO_INIT;
+        rp_compilation_config *cfg = rp_config_new();
+        CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        if (how == 1) CHECK_OK(rp_device_open("cuda:0", 0, &d, &err), &err);
+        if (how == 2) CHECK_OK(rp_config_set(cfg, "device=cuda:0", &err), &err);
+        o.device = d;
+        CHECK_OK(rp_graph_bisect(g, cfg, &o, &b, &err), &err);
+        CHECK_OK(rp_bisection_get_info(b, &info, &err), &err);
+        assert_int_equal(info.differs, how > 0);
+        if (how) assert_string_equal(info.op, "custom");
+        rp_bisection_free(b);
+        rp_device_close(d);
+        rp_graph_free(g);
+        rp_config_free(cfg);
     }
 }
 
@@ -568,6 +617,7 @@ int main(void) {
         cmocka_unit_test(sources_are_not_watched),
         cmocka_unit_test(bad_sources_are_refused),
         cmocka_unit_test(blocks_have_as_many_threads),
+        cmocka_unit_test(a_fault_of_a_gpu_is_found),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }

@@ -1,6 +1,8 @@
 /* Outputs that get memory of their own, and what a pass may not leave out. */
 #include "support/check.h"
 
+#include "base/str.h"
+#include "ir/eval.h"
 #include "ir/graph.h"
 #include "pass/inplace.h"
 #include "pass/passes.h"
@@ -52,6 +54,53 @@ static void one_value_given_three_times_is_three(void **state) {
               "  ret %a, %a, %a\n}\n",
               "-cc");
     separates("graph @f(%x: f32[4]) -> (f32[4], f32[4]) {\n  ret %x, %x\n}\n", "cc");
+}
+
+/* The memory at the end, and the output, of one state [2,3] and an input [10,20]. */
+static void evaluated(const ir_graph *g, double state[2], double out[2]) {
+    double x[2] = {10, 20};
+    ir_value in = {.rank = 1, .dim = {2}, .n = 2, .data = x}, y = {0};
+    ir_value s = {.rank = 1, .dim = {2}, .n = 2, .data = state};
+    rp_error err = {0};
+    state[0] = 2, state[1] = 3;
+    CHECK_OK(ir_eval(g, &in, NULL, &s, NULL, &y, &err), &err);
+    memcpy(out, y.data, 2 * sizeof *out);
+    ir_value_done(&y);
+}
+
+/* Reads of what is overwritten in front of them: all of them come before it, however many there are. */
+static void all_reads_come_before_the_write(void **state) {
+    (void)state;
+    for (int n = 1; n < 300; n += n < 60 || n > 68 ? 29 : 1) {
+        double before[2][2], after[2][2];
+        rp_error err = {0};
+        ir_graph *g, *made = NULL;
+        const ir_graph *now = NULL;
+        bool ok = true;
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_puts(&b, "graph @f(%x: f32[2]) -> f32[2] {\n  %s = state @s : f32[2]\n"
+                          "  %u = update %s, %x {offsets=[0]}\n  %y0 = neg %x\n");
+        for (int i = 1; i <= n; i++)
+            base_buf_printf(&b,
+                            "  %%c%d = const %d : f32[]\n  %%r%d = mul %%s, %%c%d\n"
+                            "  %%y%d = add %%y%d, %%r%d\n",
+                            i, i, i, i, i, i - 1, i);
+        base_buf_printf(&b, "  ret %%y%d\n}\n", n);
+        g = parsed(b.data);
+        base_buf_done(&b);
+        CHECK_OK(pass_check_inplace(g, &ok, &err), &err);
+        assert_false(ok);
+        CHECK_OK(pass_make_inplace(g, &now, &made, &err), &err);
+        CHECK_OK(pass_check_inplace(now, &ok, &err), &err);
+        assert_true(ok);
+        evaluated(g, before[0], before[1]);
+        evaluated(now, after[0], after[1]);
+        assert_memory_equal(before, after, sizeof before);
+        assert_true(after[0][0] == 10 && after[1][0] == -10 + 2 * (n * (n + 1) / 2));
+        ir_graph_free(made);
+        ir_graph_free(g);
+    }
 }
 
 /* Whether output i of what all passes make of text is a copy. */
@@ -113,6 +162,7 @@ static void a_custom_op_stays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_reads_come_before_the_write),
         cmocka_unit_test(outputs_have_memory_of_their_own),
         cmocka_unit_test(one_value_given_three_times_is_three),
         cmocka_unit_test(what_a_piece_computes_is_its_own),

@@ -551,9 +551,36 @@ static void plans_side_by_side_are_not_deep(void **state) {
     ir_graph_free(g);
 }
 
+/* As deep as graphs may be: parsed, compiled, stored and read; one more is not parsed. */
+static void the_deepest_plan_comes_back(void **state) {
+    (void)state;
+    for (uint32_t depth = IR_MAX_DEPTH - 1; depth <= IR_MAX_DEPTH + 1; depth++) {
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        base_buf b;
+        base_buf_init(&b, 0);
+        for (uint32_t i = 1; i < depth; i++)
+            base_buf_printf(&b, "graph @g%u(%%x: f32[2]) -> f32[2] { %%y = call %%x {body=", i);
+        base_buf_puts(&b, "graph @leaf(%x: f32[2]) -> f32[2] { %y = neg %x ret %y }");
+        for (uint32_t i = 1; i < depth; i++) base_buf_puts(&b, "} ret %y }");
+        rp_status st = ir_parse(b.data, b.len, &g, &err);
+        base_buf_done(&b);
+        if (depth > IR_MAX_DEPTH) {
+            assert_int_equal(st, RP_INVALID);
+            assert_non_null(strstr(err.text, "graphs are nested 16 deep at most"));
+            continue;
+        }
+        CHECK_OK(st, &err);
+        assert_int_equal(ir_graph_depth(g), depth);
+        check_round_trip(plan_of(g));
+        ir_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_side_by_side_are_not_deep),
+        cmocka_unit_test(the_deepest_plan_comes_back),
         cmocka_unit_test(saved_plans_come_back),
         cmocka_unit_test(every_field_comes_back),
         cmocka_unit_test(blocks_are_printed),

@@ -493,6 +493,69 @@ static void a_pattern_has_512_nodes(void **state) {
     assert_int_equal(matches(chained, "long"), 1);
 }
 
+/* Of another axis each time, none of which is there. */
+static rp_tensor fails_otherwise(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)g;
+    return rp_sum(in[0], 7 + (*(int *)user)++, false);
+}
+
+static void the_first_reason_is_told(void **state) {
+    static const char *const any[] = {"f32[T,D]"};
+    int times = 0;
+    rp_error err = {0};
+    (void)state;
+    const rp_pass_desc d = {.name = "fails",
+                            .types = any,
+                            .n_types = 1,
+                            .pattern = fails_otherwise,
+                            .replacement = opposite,
+                            .user = &times};
+    assert_int_equal(add(d, &err), RP_INVALID);
+    assert_true(times > 1);
+    if (!strstr(err.text, "axis 7 out of range")) fail_msg("%s", err.text);
+}
+
+/* Their sines, added one after the other; and in[15] - in[0], which tells who is who. */
+static rp_tensor sum_of_sines(void *user, rp_graph *g, const rp_tensor *in) {
+    rp_tensor y = rp_sin(in[0]);
+    (void)user, (void)g;
+    for (int i = 1; i < RP_MAX_PATTERN_INPUTS; i++) y = rp_add(y, rp_sin(in[i]));
+    return y;
+}
+
+static rp_tensor last_less_first(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user, (void)g;
+    return rp_sub(in[RP_MAX_PATTERN_INPUTS - 1], in[0]);
+}
+
+static rp_tensor summed(rp_graph *g, rp_tensor x) {
+    rp_tensor in[RP_MAX_PATTERN_INPUTS];
+    for (int i = 0; i < RP_MAX_PATTERN_INPUTS; i++) in[i] = rp_add_scalar(x, 10 * i * i);
+    return sum_of_sines(NULL, g, in);
+}
+
+static void a_pattern_has_16_inputs(void **state) {
+    const char *types[RP_MAX_PATTERN_INPUTS];
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[6];
+    rp_buffer in = {RP_DTYPE_F32, 2, {2, 3}, x}, out = {RP_DTYPE_F32, 2, {2, 3}, y};
+    rp_compiled *c = NULL;
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < RP_MAX_PATTERN_INPUTS; i++) types[i] = "f32[T,D]";
+    CHECK_OK(add((rp_pass_desc){.name = "wide",
+                                .types = types,
+                                .n_types = RP_MAX_PATTERN_INPUTS,
+                                .pattern = sum_of_sines,
+                                .replacement = last_less_first},
+                 &err),
+             &err);
+    assert_int_equal(matches(summed, "wide"), 1);
+    CHECK_OK(compiled(summed, "wide", &c, &err), &err);
+    CHECK_OK(rp_compiled_run(c, &in, 1, &out, 1, &err), &err);
+    for (int i = 0; i < 6; i++) assert_true(y[i] == 10 * 15 * 15);
+    rp_compiled_free(c);
+}
+
 /* The last, since they stay. */
 static void there_are_64_passes(void **state) {
     char name[16] = "code";
@@ -523,6 +586,8 @@ int main(void) {
         cmocka_unit_test(what_is_given_is_copied),
         cmocka_unit_test(a_pattern_may_decline),
         cmocka_unit_test(a_pattern_has_512_nodes),
+        cmocka_unit_test(the_first_reason_is_told),
+        cmocka_unit_test(a_pattern_has_16_inputs),
         cmocka_unit_test(there_are_64_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

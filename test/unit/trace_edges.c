@@ -428,6 +428,22 @@ static void operands_of_no_graph_are_told(void **state) {
     rp_graph_free(other);
 }
 
+static void a_concat_has_1024_parts(void **state) {
+    static rp_tensor part[1025];
+    (void)state;
+    for (uint32_t n = 1023; n <= 1025; n++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("edges");
+        for (uint32_t i = 0; i < n; i++) part[i] = rp_const(g, RP_DTYPE_F32, i % 7);
+        for (uint32_t i = 0; i < n; i++) part[i] = rp_reshape(part[i], RP_SHAPE(1));
+        rp_tensor y = rp_concat(part, n, 0);
+        rp_status st = rp_graph_finish(g, &y, 1, &err);
+        assert_int_equal(st, n > 1024 ? RP_INVALID : RP_OK);
+        if (n > 1024) assert_non_null(strstr(err.text, "1025 operands; 1024 are the most"));
+        rp_graph_free(g);
+    }
+}
+
 static void product_axes_are_counted(void **state) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("edges");
@@ -484,6 +500,7 @@ int main(void) {
         cmocka_unit_test(null_is_an_error),
         cmocka_unit_test(operands_of_no_graph_are_told),
         cmocka_unit_test(product_axes_are_counted),
+        cmocka_unit_test(a_concat_has_1024_parts),
         cmocka_unit_test(rows_behind_a_window_see_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
