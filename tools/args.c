@@ -152,20 +152,28 @@ static int apply(tool_args *a, tool_flag f, const char *value) {
     return 0;
 }
 
-static int find_flag(const tool_args *a, const char *name, size_t len, tool_flag *out) {
+/* A flag that is none, as it was written. */
+static int fail_unknown(const tool_args *a, const char *dashes, const char *name) {
+    const char *why = tool_foreign(name), *near = tool_nearest(name, flag_name, TOOL_FLAG_COUNT_);
+    if (why) return tool_absent("%s%s is not supported here: %s", dashes, name, why);
+    return near ? tool_usage("unknown flag %s%s; the nearest is --%s", dashes, name, near)
+                : tool_usage("unknown flag %s%s; see reprise help %s", dashes, name, a->cmd->name);
+}
+
+/* name: of a switch also with "no-" ahead, which is what *off says. */
+static int find_flag(const tool_args *a, const char *name, size_t len, tool_flag *out, bool *off) {
     char key[64] = {0};
     for (size_t i = 0; i < len && i < sizeof key - 1; i++) key[i] = name[i] == '_' ? '-' : name[i];
     for (int f = 0; f < TOOL_FLAG_COUNT_ && len < sizeof key; f++) {
-        if (strcmp(key, tool_flags[f].name) != 0) continue;
+        *off = strncmp(key, "no-", 3) == 0 && !tool_flags[f].value;
+        if (strcmp(key + (*off ? 3 : 0), tool_flags[f].name) != 0) continue;
         if (!(tool_flags[f].where & a->cmd->where))
             return tool_usage("%s does not take --%s; see reprise help %s", a->cmd->name, key,
                               a->cmd->name);
         *out = (tool_flag)f;
         return 0;
     }
-    const char *near = tool_nearest(key, flag_name, TOOL_FLAG_COUNT_);
-    return near ? tool_usage("unknown flag --%s; the nearest is --%s", key, near)
-                : tool_usage("unknown flag --%s; see reprise help %s", key, a->cmd->name);
+    return fail_unknown(a, "--", key);
 }
 
 /* A list whose items are arguments of their own: 1 2 4. What is no number ends it. */
@@ -181,8 +189,12 @@ static int read_items(reader *r, const char *key) {
 static int read_long(reader *r, const char *arg) {
     const char *name = arg + 2, *eq = strchr(name, '='), *value = NULL;
     tool_flag f = TOOL_FLAG_COUNT_;
-    int rc = find_flag(r->a, name, eq ? (size_t)(eq - name) : strlen(name), &f);
-    if (rc == 0) rc = value_of(r, f, eq ? eq + 1 : NULL, &value);
+    bool off = false;
+    int rc = find_flag(r->a, name, eq ? (size_t)(eq - name) : strlen(name), &f, &off);
+    if (rc == 0 && off && eq)
+        rc = tool_usage("--no-%s takes no value: --%s=false says the same", tool_flags[f].name,
+                        tool_flags[f].name);
+    if (rc == 0) rc = value_of(r, f, off ? "false" : eq ? eq + 1 : NULL, &value);
     if (rc == 0) rc = apply(r->a, f, value);
     if (rc == 0 && !eq && f == TOOL_FLAG_CUDAGRAPH_SIZES && is_digits(value))
         rc = read_items(r, tool_flags[f].key);
@@ -203,7 +215,7 @@ static int read_dotted(reader *r, const char *flag, const char *key) {
     return set_key(r->a, key, r->argv[++r->at]);
 }
 
-/* -cc JSON, -cc=JSON, -cc N, -O N, -O=N and -ON. */
+/* -cc JSON, -cc=JSON, -cc N, -O N, -O=N and -ON, -tp N. */
 static int read_joined(reader *r, tool_flag f, const char *rest) {
     const char *value = NULL;
     const char *eq = *rest == '=' ? rest + 1 : *rest ? rest : NULL;
@@ -228,10 +240,10 @@ static int read_short(reader *r, const char *arg) {
     if (strcmp(arg, "-h") == 0) return apply(r->a, TOOL_FLAG_HELP, "true");
     if (strcmp(arg, "-cc") == 0 || strncmp(arg, "-cc=", 4) == 0)
         return read_joined(r, TOOL_FLAG_CC, arg + 3);
+    if (strcmp(arg, "-tp") == 0 || strncmp(arg, "-tp=", 4) == 0)
+        return read_joined(r, TOOL_FLAG_TP_SIZE, arg + 3);
     if (arg[1] == 'O') return read_joined(r, TOOL_FLAG_OLEVEL, arg + 2);
-    const char *near = tool_nearest(arg + 1, flag_name, TOOL_FLAG_COUNT_);
-    return near ? tool_usage("unknown flag %s; the nearest is --%s", arg, near)
-                : tool_usage("unknown flag %s; see reprise help %s", arg, r->a->cmd->name);
+    return fail_unknown(r->a, "-", arg + 1);
 }
 
 /* --- ahead of the rest ---------------------------------------------------------------- */
@@ -242,7 +254,7 @@ static bool is_flag(const char *name, const char *known) {
 }
 
 static bool takes_next(const char *arg) {
-    if (strcmp(arg, "-cc") == 0 || strcmp(arg, "-O") == 0) return true;
+    if (strcmp(arg, "-cc") == 0 || strcmp(arg, "-O") == 0 || strcmp(arg, "-tp") == 0) return true;
     if (strncmp(arg, "-cc.", 4) == 0) return !strchr(arg, '=');
     for (int f = 0; arg[0] == '-' && arg[1] == '-' && f < TOOL_FLAG_COUNT_; f++)
         if (is_flag(arg + 2, tool_flags[f].name))

@@ -94,5 +94,7 @@ rp_compilation_config *tool_take_config(tool_args *a, rp_status *st);
 
 /* The name of n that z is a slip of, NULL when none is that near. */
 const char *tool_nearest(const char *z, const char *(*name_at)(size_t i), size_t n);
+/* Why a flag of vllm serve is none here; NULL: it is none there, or not known. */
+const char *tool_foreign(const char *name);
 
 #endif

@@ -107,7 +107,8 @@ static void logs(bool markdown) {
 static void forms(bool markdown) {
     (void)printf("%s`--opt value` and `--opt=value` are equal, and a value may start with `-`; a "
                  "switch can be switched off\n"
-                 "with `--opt=false`; `_` in a flag equals `-`; `--` ends the flags. `-cc.a.b=c` "
+                 "with `--opt=false` or `--no-opt`; `_` in a flag equals `-`; `--` ends the flags. "
+                 "`-cc.a.b=c` "
                  "(also `-cc.a.b c`) and\n"
                  "`-cc JSON` set any setting of `reprise help config`; the last one of several "
                  "wins. `run`, `score`, `compile`,\n"

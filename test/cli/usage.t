@@ -53,6 +53,27 @@ $ reprise run synthetic:tiny hi --wxyz
 $ reprise run synthetic:tiny hi -z
 ! reprise: unknown flag -z; see reprise help run
 ? 2
+$ reprise run synthetic:tiny hi --dtype bfloat16
+! reprise: --dtype is not supported here: weights have the types of the model's file; a synthetic model takes synthetic:NAME,dtype=bf16
+? 3
+$ reprise run --model synthetic:tiny
+! reprise: --model is not supported here: the model stands behind the command: reprise run MODEL
+? 3
+$ reprise run synthetic:tiny hi --kv_cache_dtype fp8
+! reprise: --kv-cache-dtype is not supported here: the cache has the type that the model's kernels read
+? 3
+$ reprise run synthetic:tiny hi -dp 2
+! reprise: -dp is not supported here: a model runs on one device; run a process for each
+? 3
+$ reprise run synthetic:tiny hi -tp 2
+! reprise: tensor_parallel_size=2 is not supported: a model runs on one device; leave it at 1
+? 3
+$ reprise run synthetic:tiny hi --no-enforce-eager=true
+! reprise: --no-enforce-eager takes no value: --enforce-eager=false says the same
+? 2
+$ reprise run synthetic:tiny hi --no-prompt
+! reprise: unknown flag --no-prompt; see reprise help run
+? 2
 $ reprise run synthetic:tiny hi --max-tokens
 ! reprise: --max-tokens needs a value: --max-tokens=N
 ? 2
