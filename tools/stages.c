@@ -1,10 +1,18 @@
 #include "tools/stages.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static volatile sig_atomic_t is_piped_away;
+
+static void on_pipe(int signal) {
+    (void)signal;
+    is_piped_away = 1;
+}
 
 int tool_stages_open(tool_args *a, tool_stages *s) {
     const char *tmp = getenv("TMPDIR");
@@ -16,6 +24,7 @@ int tool_stages_open(tool_args *a, tool_stages *s) {
     if (st == RP_OK) st = rp_config_set_key(s->config, "compile_sizes", "[]", &err);
     if (st == RP_OK) st = rp_config_set_key(s->config, "compile_ranges_endpoints", "[]", &err);
     if (st != RP_OK) return tool_fail(st, &err);
+    (void)signal(SIGPIPE, on_pipe); /* who is ended by it leaves the folder */
     if (!mkdtemp(s->folder)) {
         int rc = tool_error("cannot make a folder %s", s->folder);
         s->folder[0] = 0;
@@ -86,4 +95,7 @@ void tool_stages_done(tool_stages *s) {
     free_names(names, n);
     (void)rmdir(rank);
     (void)rmdir(s->folder);
+    (void)fflush(stdout);
+    (void)signal(SIGPIPE, SIG_DFL);
+    if (is_piped_away) (void)raise(SIGPIPE);
 }

@@ -12,7 +12,7 @@ typedef struct tool_stages {
 
 /* Ahead of tool_open. Prints what is wrong; gives the exit code. */
 int tool_stages_open(tool_args *a, tool_stages *s);
-/* Removes the folder. Also after a failure. */
+/* Removes the folder, and then ends the process where nobody reads standard output any more. Also after a failure. */
 void tool_stages_done(tool_stages *s);
 
 /* The files whose names begin with prefix and end with ".ir", the graph of the model ahead of its head: what is the name between

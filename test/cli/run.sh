@@ -156,6 +156,12 @@ if (width, height) != (1200, 2400) or len({pixels[i * row + 1:(i + 1) * row] for
     [ -z "$bad" ] && pass explain_browser || fail explain_browser "$bad; $(tail -n 1 browser.err)"
 fi
 
+# Who reads but the first line of what it says leaves nothing behind.
+mkdir first-line
+rc=$(TMPDIR=$PWD/first-line reprise explain synthetic:tiny,layers=40 --graphs --quiet | head -n 1 >/dev/null; echo "${PIPESTATUS[0]}")
+left=$(ls first-line | grep -v locks)
+[ "$rc" = 141 ] && [ -z "$left" ] && pass explain_first_line || fail explain_first_line "exit $rc, left: $left"
+
 # Every flag that the help of a command lists is known to it, with '-' and with '_' in its name.
 unknown=
 for c in run score eval compile explain bisect cache opt; do
