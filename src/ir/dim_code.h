@@ -1,5 +1,6 @@
 /* A size as code reads it at run time: a short program for a stack of integers, without pointers, so that plans and the
- * records of built-in kernels hold it as bytes. Any dim has one, unless it is longer than IR_DIM_CODE_MAX.
+ * records of built-in kernels hold it as bytes. Any dim has one, unless it is longer than IR_DIM_CODE_MAX both as it is and with common
+ * factors taken out (dim_factor.c).
  *
  * A zeroed program is the size 0. Plain values; the functions are thread-safe. */
 #ifndef IR_DIM_CODE_H
@@ -52,7 +53,7 @@ bool ir_dim_code_bounds(const ir_dim_code *c,
 bool ir_dim_code_linear(const ir_dim_code *c, uint32_t *symbol, int64_t *coef, int64_t *constant);
 bool ir_dim_code_is_const(const ir_dim_code *c, int64_t *out);
 
-/* Text as ir_dim_print gives it; name says what symbol i is called. */
+/* Text as ir_dim_print gives it, but for factors that were taken out; name says what symbol i is called. */
 void ir_dim_code_print(const ir_dim_code *c, const char *(*name)(const void *user, uint32_t i),
                        const void *user, base_buf *out);
 

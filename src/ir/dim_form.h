@@ -4,6 +4,7 @@
 #define IR_DIM_FORM_H
 
 #include "ir/dim.h"
+#include "ir/dim_code.h"
 
 /* What a form is a sum of. inner and k belong to divisions; a product is of two forms that are one atom each, inner the
  * smaller one and no product itself, other the product of the rest. */
@@ -96,5 +97,10 @@ int64_t dim_floor(int64_t a, int64_t k);
 int64_t dim_sat_mul(int64_t a, int64_t b);
 /* The atom of a form that is one atom. */
 const dim_atom *dim_sole_atom(const ir_dims *t, ir_dim d);
+
+/* One operation more; false where there is no room. */
+bool dim_code_put(ir_dim_code *c, ir_dim_code_op op, int64_t k);
+/* The program of d with common factors taken out; false where that is too long, too. */
+bool dim_code_factored(const ir_dims *t, ir_dim d, ir_dim_code *out);
 
 #endif
