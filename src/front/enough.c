@@ -1,4 +1,5 @@
-/* Ranges and divisors under which a need holds for sure, where none says the same: H % 2 == 0 and W % 2 == 0 for 4*(H//2)*(W//2) == H*W.
+/* Ranges, divisors and equal symbols under which a need holds for sure, where none says the same: H % 2 == 0 and W % 2 == 0 for
+ * 4*(H//2)*(W//2) == H*W, A == C and B == D for A + B == C + D, A <= 6 <= B for A <= B.
  *
  * They are tried in a table of their own, and hold for the examples. Work is bounded by the bits of a size and the operations of a program. */
 #include "base/alloc.h"
@@ -6,7 +7,7 @@
 #include "base/gcd.h"
 #include "front/solver.h"
 
-enum { MOST_DIVISOR = 1 << 30 };
+enum { MOST_DIVISOR = 1 << 30, MOST_PAIRS = 4, MOST_TRIES = 256 };
 static const int64_t MOST_SIZE = INT64_C(1) << 40; /* tried as a bound */
 
 /* d r 0, which comes of f */
@@ -28,8 +29,12 @@ static ir_dim tried(const trial *x, base_arena *arena, ir_dims *t) {
         const front_symbol *y = &x->s->symbol[i];
         const front_enough *e = &x->e[i];
         if (!e->used) continue;
-        by[y->table_i] = e->fixed ? ir_dim_const(t, y->hint)
-                                  : ir_dim_symbol(t, y->name, e->min, e->max, e->divisor);
+        if (e->as != UINT32_MAX) /* an earlier one */
+            by[y->table_i] = by[x->s->symbol[e->as].table_i];
+        else if (e->fixed)
+            by[y->table_i] = ir_dim_const(t, y->hint);
+        else
+            by[y->table_i] = ir_dim_symbol(t, y->name, e->min, e->max, e->divisor);
         if (by[y->table_i] == IR_DIM_BAD) return IR_DIM_BAD;
     }
     ir_dims_set_import(t, x->s->t, by, n);
@@ -46,6 +51,42 @@ static bool holds(const trial *x) {
     }
     base_arena_free(arena);
     return yes;
+}
+
+static void own_ranges(trial *x) {
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        x->e[i].min = x->s->symbol[i].min;
+        x->e[i].max = x->s->symbol[i].max;
+    }
+}
+
+/* --- equal symbols -------------------------------------------------------------------------- */
+
+static bool may_be(const front_symbol *y, const front_symbol *other) {
+    return y->hint == other->hint && !y->strict && !other->strict;
+}
+
+/* With n symbols from `first` on as earlier ones of the same example. */
+static bool pairs_from(trial *x, uint32_t first, uint32_t n, uint32_t *tries) {
+    for (uint32_t k = first; k < x->s->n_symbols; k++)
+        for (uint32_t i = 0; x->e[k].used && i < k; i++) {
+            if (!x->e[i].used || x->e[i].as != UINT32_MAX) continue;
+            if (!may_be(&x->s->symbol[k], &x->s->symbol[i]) || *tries == 0) continue;
+            x->e[k].as = i;
+            --*tries;
+            if (n == 1 ? holds(x) : pairs_from(x, k + 1, n - 1, tries)) return true;
+            x->e[k].as = UINT32_MAX;
+        }
+    return false;
+}
+
+/* As few as are enough. */
+static bool by_pairs(trial *x) {
+    uint32_t tries = MOST_TRIES;
+    own_ranges(x);
+    for (uint32_t n = 1; n <= MOST_PAIRS; n++)
+        if (pairs_from(x, 0, n, &tries)) return true;
+    return false;
 }
 
 /* --- divisors ------------------------------------------------------------------------------- */
@@ -146,6 +187,57 @@ static bool by_ranges(trial *x) {
     return loosest(x, up_to, least, MOST_SIZE);
 }
 
+/* --- sides ---------------------------------------------------------------------------------- */
+
+/* Symbol i at most t above its example, or at most t below it. */
+static bool side(trial *x, uint32_t i, int64_t t) {
+    const front_symbol *y = &x->s->symbol[i];
+    front_enough *e = &x->e[i];
+    e->min = y->min;
+    e->max = y->max;
+    if (e->up && y->max - y->hint > t) e->max = y->hint + t;
+    if (!e->up && y->hint - y->min > t) e->min = y->hint - t;
+    return holds(x);
+}
+
+/* Symbol i as far from its example as what is left for it and for others - 1 behind it allows, shared evenly. */
+static void loosen(trial *x, uint32_t i, uint32_t others) {
+    int64_t t = 0, more = MOST_SIZE;
+    if (side(x, i, INT64_MAX)) return;
+    while (more - t > 1) {
+        int64_t m = t + (more - t) / 2;
+        if (side(x, i, m))
+            t = m;
+        else
+            more = m;
+    }
+    (void)side(x, i, t / others);
+}
+
+/* Each symbol between its example and what is enough for all of them. */
+static bool by_sides(trial *x) {
+    uint32_t n = 0;
+    own_ranges(x);
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) x->e[i].fixed = x->e[i].used;
+    if (!holds(x)) return false;
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        front_enough *e = &x->e[i];
+        if (!e->used) continue;
+        e->fixed = false;
+        e->up = true;
+        if (side(x, i, 0)) {
+            n++;
+            continue;
+        }
+        e->up = false;
+        e->fixed = !side(x, i, 0);
+        n += !e->fixed;
+    }
+    for (uint32_t i = 0, left = n; i < x->s->n_symbols; i++)
+        if (x->e[i].used && !x->e[i].fixed) loosen(x, i, left--);
+    return n > 0;
+}
+
 front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
                                   rp_relation r) {
     front_enough *e = base_alloc_array(s->n_symbols + 1u, sizeof *e);
@@ -153,10 +245,12 @@ front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir
     if (!e) return NULL;
     for (uint32_t i = 0; i < s->n_symbols; i++) {
         const front_symbol *y = &s->symbol[i];
-        e[i] = (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor};
+        e[i] =
+            (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor, .as = UINT32_MAX};
         e[i].used = y->table_i != UINT32_MAX && ir_dim_uses(s->t, d, y->table_i);
     }
-    bool ok = r == RP_DIM_EQ ? by_divisors(&x) : r == RP_DIM_LE && by_ranges(&x);
+    bool ok = r == RP_DIM_EQ ? by_pairs(&x) || by_divisors(&x)
+                             : r == RP_DIM_LE && (by_ranges(&x) || by_pairs(&x) || by_sides(&x));
     if (ok) return e;
     base_free(e);
     return NULL;

@@ -1,0 +1,164 @@
+/* What ops need of several sizes at once: few entries serve them, with the values of level 0, and a guard that fails is told. */
+#include "support/heard.h"
+#include "support/jits.h"
+
+enum { MOST = 4096 };
+
+#define FUNCTION(name, ...)                                                                      \
+    static rp_status name(void *user, rp_jit_call *call, const rp_value *args, rp_value *result, \
+                          rp_error *err) {                                                       \
+        rp_tensor x = rp_jit_tensor(call, &args->item[0]),                                       \
+                  y = rp_jit_tensor(call, &args->item[1]);                                       \
+        (void)user, (void)err;                                                                   \
+        __VA_ARGS__                                                                              \
+        *result = rp_jit_value(call, y);                                                         \
+        return RP_OK;                                                                            \
+    }
+#define SIZE(x, axis) rp_tensor_dim(x, axis)
+
+/* Caches of keys and values that grow by concatenation: A + B == C + D. */
+FUNCTION(grown, {
+    rp_tensor q = rp_jit_tensor(call, &args->item[2]), v = rp_jit_tensor(call, &args->item[3]);
+    rp_tensor k2[] = {x, q}, v2[] = {y, v};
+    y = rp_matmul(rp_softmax(rp_matmul(q, rp_concat(k2, 2, 0), true), -1), rp_concat(v2, 2, 0),
+                  false);
+})
+/* A * B == C * D */
+FUNCTION(shaped_as, y = rp_add(y, rp_reshape(x, rp_tensor_shape(y)));)
+/* A <= B, where both change. */
+FUNCTION(cut, y = rp_add(x, rp_slice(y, 0, 0, SIZE(x, 0)));)
+/* The same, where they are equal. */
+FUNCTION(written, y = rp_update_at(y, x, RP_SHAPE(0, 0));)
+/* Windows that lie side by side: A + A % 2 == 2 * ((A + A % 2) // 2). */
+FUNCTION(evened, {
+    x = rp_reshape(x, RP_SHAPE(1, 1, SIZE(x, 0), SIZE(x, 1)));
+    x = rp_pad(x, 2, 0, rp_dim_mod(SIZE(x, 2), 2), 0);
+    x = rp_add(x, rp_upsample_nearest2d(rp_avg_pool2d(x, 2, 0, 0), 2));
+    y = rp_mul_scalar(rp_reshape(x, RP_SHAPE(SIZE(x, 2), SIZE(x, 3))), 2);
+})
+typedef struct sizes {
+    uint32_t n;
+    int64_t dim[4][2];
+} sizes;
+
+static rp_status run(rp_jit *f, const sizes *z, float *data, rp_output **out, rp_error *err) {
+    rp_value v[4];
+    for (uint32_t i = 0; i < z->n; i++)
+        v[i] = f32_of(data + i * MOST, 2, z->dim[i][0], z->dim[i][1]);
+    rp_value all = rp_value_tuple(v, z->n);
+    return rp_jit_run(f, &all, out, err);
+}
+
+static void fill(float *data) {
+    for (int i = 0; i < 4 * MOST; i++) data[i] = (float)((i * 7919) % 1009) / 512 - 1;
+}
+
+static void check(rp_jit *f, rp_jit *plain, const sizes *z) {
+    static float a[4 * MOST], b[4 * MOST];
+    rp_error err = {0};
+    rp_output *is = NULL, *want = NULL;
+    fill(a);
+    fill(b);
+    CHECK_OK(run(plain, z, a, &want, &err), &err);
+    CHECK_OK(run(f, z, b, &is, &err), &err);
+    const rp_buffer *p = &jit_result(want)->tensor, *q = &jit_result(is)->tensor;
+    assert_int_equal(p->rank, 2);
+    assert_int_equal(q->rank, 2);
+    assert_memory_equal(p->dim, q->dim, 2 * sizeof *p->dim);
+    for (int64_t i = 0; i < p->dim[0] * p->dim[1]; i++) {
+        double far = (double)((float *)p->data)[i] - (double)((float *)q->data)[i];
+        if (!(far <= 1e-5 && far >= -1e-5)) fail_msg("element %d is off by %g", (int)i, far);
+    }
+    for (int i = 0; i < 4 * MOST; i++) assert_true(a[i] == b[i]); /* written alike */
+    rp_output_free(is);
+    rp_output_free(want);
+}
+
+#define GROWN(a, b)                   \
+    {                                 \
+        4, {                          \
+            {a, 8}, {a, 8}, {b, 8}, { \
+                b, 8                  \
+            }                         \
+        }                             \
+    }
+#define TWO(a, b, c, d) \
+    {                   \
+        2, {            \
+            {a, b}, {   \
+                c, d    \
+            }           \
+        }               \
+    }
+
+static void few_entries_serve_them(void **state) {
+    static const struct {
+        rp_jit_fn fn;
+        uint32_t most; /* entries */
+        sizes call[7];
+    } cases[] = {
+        {grown,
+         2,
+         {GROWN(4, 2), GROWN(6, 3), GROWN(9, 4), GROWN(13, 2), GROWN(15, 3), GROWN(3, 3),
+          GROWN(18, 7)}},
+        {shaped_as,
+         2,
+         {TWO(4, 6, 4, 6), TWO(3, 5, 3, 5), TWO(7, 2, 7, 2), TWO(2, 9, 2, 9), TWO(5, 5, 5, 5),
+          TWO(8, 3, 8, 3), TWO(2, 2, 2, 2)}},
+        {cut,
+         3,
+         {TWO(3, 4, 9, 4), TWO(4, 4, 12, 4), TWO(5, 4, 10, 4), TWO(2, 4, 8, 4), TWO(6, 4, 9, 4),
+          TWO(7, 4, 20, 4), TWO(8, 4, 16, 4)}},
+        {written,
+         2,
+         {TWO(3, 4, 3, 8), TWO(4, 4, 4, 8), TWO(5, 4, 5, 8), TWO(2, 4, 2, 8), TWO(6, 4, 6, 8),
+          TWO(7, 4, 7, 8), TWO(9, 4, 9, 8)}},
+        {evened,
+         2,
+         {TWO(4, 4, 2, 2), TWO(6, 4, 2, 2), TWO(8, 4, 2, 2), TWO(2, 4, 2, 2), TWO(12, 4, 2, 2),
+          TWO(14, 4, 2, 2), TWO(20, 4, 2, 2)}},
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        rp_jit *f = jit_at(cases[c].fn, 1, RP_DYNAMIC_AUTO, NULL);
+        rp_jit *plain = jit_at(cases[c].fn, 0, RP_DYNAMIC_AUTO, NULL);
+        for (int i = 0; i < 7; i++) check(f, plain, &cases[c].call[i]);
+        if (jit_info(f).entries > cases[c].most)
+            fail_msg("case %d: %u entries; %u are enough", (int)c, (unsigned)jit_info(f).entries,
+                     cases[c].most);
+        rp_jit_free(f);
+        rp_jit_free(plain);
+    }
+}
+
+/* Three calls, of which the last holds what is needed, but not what was enough for it: said tells what failed. */
+static void check_guard(rp_jit_fn fn, const sizes *call, const char *needed, const char *failed) {
+    base_buf said;
+    rp_jit *f = jit_at(fn, 1, RP_DYNAMIC_AUTO, NULL), *plain = jit_at(fn, 0, RP_DYNAMIC_AUTO, NULL);
+    heard_start(&said, "recompiles,dynamic");
+    for (int i = 0; i < 3; i++) check(f, plain, &call[i]);
+    CHECK_HEARD(&said, needed);
+    CHECK_HEARD(&said, failed);
+    assert_int_equal(jit_info(f).entries, 3);
+    heard_done(&said);
+    rp_jit_free(f);
+    rp_jit_free(plain);
+}
+
+static void what_is_enough_is_a_guard_that_is_told(void **state) {
+    static const sizes shapes[] = {TWO(4, 6, 4, 6), TWO(6, 8, 6, 8), TWO(6, 4, 4, 6)};
+    static const sizes cuts[] = {TWO(3, 4, 9, 4), TWO(4, 4, 8, 4), TWO(10, 4, 11, 4)};
+    (void)state;
+    check_guard(shaped_as, shapes, "L[1].size()[0] == L[0].size()[0]  # test/unit/jit_needs.c:",
+                ": L[1].size()[0] == L[0].size()[0]  # test/unit/jit_needs.c:");
+    check_guard(cut, cuts, "eval L[0].size()[0] <= L[1].size()[0]  # test/unit/jit_needs.c:",
+                ": 0 <= L[0].size()[0] <= 6\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_entries_serve_them),
+        cmocka_unit_test(what_is_enough_is_a_guard_that_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
