@@ -148,17 +148,36 @@ static void check_guard(rp_jit_fn fn, const sizes *call, const char *needed, con
 static void what_is_enough_is_a_guard_that_is_told(void **state) {
     static const sizes shapes[] = {TWO(4, 6, 4, 6), TWO(6, 8, 6, 8), TWO(6, 4, 4, 6)};
     static const sizes cuts[] = {TWO(3, 4, 9, 4), TWO(4, 4, 8, 4), TWO(10, 4, 11, 4)};
+    static const sizes even[] = {TWO(4, 4, 2, 2), TWO(6, 4, 2, 2), TWO(7, 4, 2, 2)};
     (void)state;
     check_guard(shaped_as, shapes, "L[1].size()[0] == L[0].size()[0]  # test/unit/jit_needs.c:",
                 ": L[1].size()[0] == L[0].size()[0]  # test/unit/jit_needs.c:");
     check_guard(cut, cuts, "eval L[0].size()[0] <= L[1].size()[0]  # test/unit/jit_needs.c:",
                 ": 0 <= L[0].size()[0] <= 6\n");
+    check_guard(evened, even, "[guard added]", ": L[0].size()[0]%2 == 0\n");
+}
+
+/* The guards' text has them, too. */
+static void guards_have_divisors(void **state) {
+    static const sizes even[] = {TWO(4, 4, 2, 2), TWO(6, 4, 2, 2)};
+    rp_jit *f = jit_at(evened, 1, RP_DYNAMIC_AUTO, NULL);
+    rp_jit *plain = jit_at(evened, 0, RP_DYNAMIC_AUTO, NULL);
+    rp_error err = {0};
+    char *text = NULL;
+    (void)state;
+    for (int i = 0; i < 2; i++) check(f, plain, &even[i]);
+    CHECK_OK(rp_jit_guards_text(f, &text, &err), &err);
+    if (!strstr(text, "  - SHAPE_ENV: L[0].size()[0]%2 == 0\n")) fail_msg("%s", text);
+    rp_free(text);
+    rp_jit_free(f);
+    rp_jit_free(plain);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_entries_serve_them),
         cmocka_unit_test(what_is_enough_is_a_guard_that_is_told),
+        cmocka_unit_test(guards_have_divisors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
