@@ -245,26 +245,30 @@ static bool as_symbol(const front_symbol *y, uint32_t *out) {
     return true;
 }
 
-/* y is y->as from now on. */
-static void replace(front_solver *s, const front_fact *f, front_symbol *y) {
+/* y is y->as from now on, which is in [lo, hi]. */
+static void replace(front_solver *s, const front_fact *f, front_symbol *y, int64_t lo, int64_t hi) {
     uint32_t other;
     if (as_symbol(y, &other)) { /* one of two: it has both ranges */
         front_symbol *o = &s->symbol[other];
         if (y->policy == FRONT_MARKED && o->policy == FRONT_BACKED) o->policy = FRONT_MARKED;
         (void)narrow(s, f, other, y->min, y->max);
         (void)learn_divisor(s, f, other, y->divisor);
+        if (o->divisor > 1) hi = lo; /* of what a mark says not all */
     }
     y->replaced = true;
     s->changed = true;
     s->learnt++;
+    if (y->strict && (lo > y->min || hi < y->max))
+        violated(s, y, f, "not all of its range is served");
 }
 
 /* d == 0 as symbol i in terms of others: where it stands alone with a factor of 1 or -1, and what it then is cannot be
- * negative. */
+ * negative, nor outside of what a mark says. */
 static bool replace_one(front_solver *s, const front_fact *f, ir_dim d, uint32_t i) {
     front_symbol *y = &s->symbol[i];
+    uint32_t other;
     int64_t lo, hi;
-    if (y->table_i == UINT32_MAX || y->policy == FRONT_UNBACKED || y->strict) return false;
+    if (y->table_i == UINT32_MAX || y->policy == FRONT_UNBACKED) return false;
     ir_dim self = make_symbol(s, y), rest = ir_dim_add(s->t, d, self);
     if (rest == IR_DIM_BAD || uses(s, rest, i)) {
         rest = ir_dim_sub(s->t, self, d);
@@ -272,7 +276,8 @@ static bool replace_one(front_solver *s, const front_fact *f, ir_dim d, uint32_t
     }
     ir_dim_bounds(s->t, rest, &lo, &hi);
     if (lo < 0 || !code_of(s, rest, &y->as)) return false;
-    replace(s, f, y);
+    if (y->strict && !as_symbol(y, &other) && (lo < y->min || hi > y->max)) return false;
+    replace(s, f, y, lo, hi);
     return true;
 }
 
@@ -351,7 +356,7 @@ static bool take_in(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
 static void pair_up(front_solver *s, const front_fact *f, uint32_t i, uint32_t as) {
     front_symbol *y = &s->symbol[i];
     y->as = (ir_dim_code){.n = 1, .op = {IR_DIM_CODE_SYMBOL}, .k = {as}};
-    replace(s, f, y);
+    replace(s, f, y, y->min, y->max);
     front_fact *pair = add_fact(s);
     if (!pair) return;
     *pair = (front_fact){.b = y->as, .r = RP_DIM_EQ, .learnt = true, .must = true, .pass = s->pass};

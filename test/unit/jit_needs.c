@@ -36,6 +36,12 @@ FUNCTION(evened, {
     x = rp_add(x, rp_upsample_nearest2d(rp_avg_pool2d(x, 2, 0, 0), 2));
     y = rp_mul_scalar(rp_reshape(x, RP_SHAPE(SIZE(x, 2), SIZE(x, 3))), 2);
 })
+FUNCTION(sum, y = rp_add(x, y);)
+FUNCTION(doubled, {
+    rp_tensor two[] = {x, x};
+    y = rp_add(rp_concat(two, 2, 0), y);
+})
+
 typedef struct sizes {
     uint32_t n;
     int64_t dim[4][2];
@@ -173,11 +179,50 @@ static void guards_have_divisors(void **state) {
     rp_jit_free(plain);
 }
 
+/* Two marked sizes may be one, or one twice the other, where that leaves the range of each as it is. */
+static void equal_sizes_keep_their_marks(void **state) {
+    static const struct {
+        rp_jit_fn fn;
+        int64_t x[2], y[2];
+        int times;
+        const char *refused;
+    } cases[] = {
+        {sum, {2, 100}, {2, 100}, 1, NULL},
+        {doubled, {2, 50}, {4, 100}, 2, NULL},
+        {sum, {2, 100}, {2, 50}, 1, "not all of its range is served: L[0].size()[0] == L[1]"},
+        {sum, {2, 50}, {2, 100}, 1, "not all of its range is served: L[0].size()[0] == L[1]"},
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        static float data[4 * MOST];
+        rp_error err = {0};
+        rp_jit *f = jit_at(cases[c].fn, 1, RP_DYNAMIC_AUTO, NULL);
+        rp_jit *plain = jit_at(cases[c].fn, 0, RP_DYNAMIC_AUTO, NULL);
+        const int64_t *x = cases[c].x, *y = cases[c].y;
+        CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, x[0], x[1], &err), &err);
+        CHECK_OK(rp_jit_mark_dynamic(f, "L[1]", 0, y[0], y[1], &err), &err);
+        for (int64_t n = 4; n < 8; n++) {
+            const sizes z = TWO(n, 4, n * cases[c].times, 4);
+            rp_output *o = NULL;
+            if (!cases[c].refused) {
+                check(f, plain, &z);
+                continue;
+            }
+            assert_int_equal(run(f, &z, data, &o, &err), RP_INVALID);
+            if (!strstr(err.text, cases[c].refused)) fail_msg("%s", err.text);
+        }
+        assert_int_equal(jit_info(f).entries, cases[c].refused ? 0 : 1);
+        rp_jit_free(f);
+        rp_jit_free(plain);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_entries_serve_them),
         cmocka_unit_test(what_is_enough_is_a_guard_that_is_told),
         cmocka_unit_test(guards_have_divisors),
+        cmocka_unit_test(equal_sizes_keep_their_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
