@@ -36,6 +36,12 @@ FUNCTION(evened, {
     x = rp_add(x, rp_upsample_nearest2d(rp_avg_pool2d(x, 2, 0, 0), 2));
     y = rp_mul_scalar(rp_reshape(x, RP_SHAPE(SIZE(x, 2), SIZE(x, 3))), 2);
 })
+/* By as many indices as there are rows, and elements of a row. */
+FUNCTION(sorted, {
+    x = rp_gather(x, rp_argsort(rp_slice(y, 1, 0, 1), 0, true));
+    x = rp_squeeze(x, 1);
+    y = rp_add(y, rp_take_along(x, 1, rp_argsort(x, 1, true)));
+})
 FUNCTION(sum, y = rp_add(x, y);)
 FUNCTION(doubled, {
     rp_tensor two[] = {x, x};
@@ -217,12 +223,27 @@ static void equal_sizes_keep_their_marks(void **state) {
     }
 }
 
+/* Nor does an index of nothing need an element. */
+static void no_index_needs_no_element(void **state) {
+    static const sizes call[] = {TWO(3, 4, 3, 4), TWO(0, 4, 0, 4), TWO(5, 3, 5, 3),
+                                 TWO(0, 6, 0, 6)};
+    (void)state;
+    for (int level = 1; level <= 2; level++) {
+        rp_jit *f = jit_at(sorted, level, RP_DYNAMIC_AUTO, NULL);
+        rp_jit *plain = jit_at(sorted, 0, RP_DYNAMIC_AUTO, NULL);
+        for (size_t i = 0; i < sizeof call / sizeof *call; i++) check(f, plain, &call[i]);
+        rp_jit_free(f);
+        rp_jit_free(plain);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_entries_serve_them),
         cmocka_unit_test(what_is_enough_is_a_guard_that_is_told),
         cmocka_unit_test(guards_have_divisors),
         cmocka_unit_test(equal_sizes_keep_their_marks),
+        cmocka_unit_test(no_index_needs_no_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
