@@ -68,17 +68,22 @@ static uint32_t depth(const ir_dim_code *c) {
     return now <= 1 ? most : UINT32_MAX;
 }
 
+/* As the form is printed; a longer one gains by factors that are taken out. */
+enum { SHORT = 15 };
+
 rp_status ir_dim_code_of(const ir_dims *t, ir_dim d, ir_dim_code *out, rp_error *err) {
-    ir_dim_code c = {0};
+    ir_dim_code c = {0}, factored = {0};
     if (!dim_valid(t, d) && t->exhausted) return rp_fail(err, RP_NOMEM, "a size");
     if (!dim_valid(t, d))
         return rp_fail(err, RP_INVALID, "a size that cannot be formed: it overflows");
-    if ((!put_form(t, d, &c) || depth(&c) > IR_DIM_CODE_STACK) &&
-        (!dim_code_factored(t, d, &c) || depth(&c) > IR_DIM_CODE_STACK))
+    bool plain = put_form(t, d, &c) && depth(&c) <= IR_DIM_CODE_STACK;
+    bool other = (!plain || c.n > SHORT) && dim_code_factored(t, d, &factored) &&
+                 depth(&factored) <= IR_DIM_CODE_STACK;
+    if (!plain && !other)
         return rp_fail(err, RP_UNSUPPORTED,
                        "a size of more than %d operations; give some of its symbols a value",
                        IR_DIM_CODE_MAX);
-    *out = c;
+    *out = other && (!plain || factored.n < c.n) ? factored : c;
     return RP_OK;
 }
 
