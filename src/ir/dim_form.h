@@ -81,10 +81,14 @@ uint32_t dim_atom_add(ir_dims *t, dim_atom a);
 ir_dim dim_single(ir_dims *t, uint32_t atom);
 /* The handle of f, which is brought into normal form; IR_DIM_BAD on overflow or no memory. */
 ir_dim dim_finish(ir_dims *t, dim_form *f);
+/* f is a multiple of k for all values of its symbols; false where that is not seen. */
+bool dim_is_multiple(const ir_dims *t, const dim_form *f, int64_t k);
 /* A floor-division that has no rest. */
 bool dim_is_exact(const ir_dims *t, const dim_atom *a);
 /* coef * (x//k) * y is (coef/k) * x * y where both divide. False on overflow or no memory. */
 bool dim_join_products(ir_dims *t, dim_form *f);
+/* x - x%k is k*(x//k), and x + (-x)%k k*((x+k-1)//k). False on overflow or no memory. */
+bool dim_round(ir_dims *t, dim_form *f);
 /* Joins k*(x//k) + x%k to x and k*(x//k) to x where x is a multiple of k. */
 bool dim_join(const ir_dims *t, dim_form *f);
 /* Sound bounds of a form; INT64_MIN and INT64_MAX stand for no bound. */

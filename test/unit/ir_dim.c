@@ -74,6 +74,18 @@ static void equal_forms_are_one_handle(void **state) {
     check_text(f, "(D//16)*(T//2)*S*32", "2*S*D*(T//2)");
     assert_int_equal(parse(f->t, "(T+S)*(T-S)"), parse(f->t, "T*T-S*S"));
     assert_int_equal(parse(f->t, "(T+15)//16*16"), parse(f->t, "16*((15+T)//16)"));
+    assert_int_equal(parse(f->t, "2*((T+T%2)//2)"), parse(f->t, "T+T%2"));
+    assert_int_equal(parse(f->t, "8*((T+(8-T%8)%8)//8)"), parse(f->t, "T+(8-T%8)%8"));
+    assert_int_equal(parse(f->t, "T+(-T)%8"), parse(f->t, "8*((T+7)//8)"));
+    assert_int_equal(parse(f->t, "-T-(-T)%8"), parse(f->t, "-8*((T+7)//8)"));
+    assert_int_equal(parse(f->t, "T-T%8"), parse(f->t, "8*(T//8)"));
+    assert_int_equal(parse(f->t, "T%8-T"), parse(f->t, "-8*(T//8)"));
+    assert_int_equal(parse(f->t, "T-T%2"), parse(f->t, "2*(T//2)"));
+    assert_int_equal(parse(f->t, "-T-T%2"), parse(f->t, "-2*((T+1)//2)"));
+    assert_int_equal(parse(f->t, "3*(T+S)+2*((-T-S-1)%8)"), parse(f->t, "T+S-2+16*((T+S+8)//8)"));
+    assert_int_equal(parse(f->t, "(T+T%2)*((S+S%2)//2)"), parse(f->t, "(T+T%2)//2*(S+S%2)"));
+    assert_int_equal(parse(f->t, "2*((T+T%2+1)//2)"), parse(f->t, "T+T%2"));
+    assert_int_equal(parse(f->t, "2*((T+T%2)//2)*S"), parse(f->t, "(T+T%2)*S"));
     /* Several quotients find their rests at once. */
     assert_int_equal(parse(f->t, "(2*(T//2)+3*(S//3)+5*(D//5))+(T%2+S%3+D%5)"),
                      parse(f->t, "T+S+D"));
@@ -402,7 +414,7 @@ static void long_forms_are_factored(void **state) {
     } cases[] = {
         {"12*D*(T+2)*(S+2)", "12*(S+2)*(T+2)*D", 8},
         {"4*D*((T+1)//2+2)*((S+1)//2+2)", "4*((S+1)//2+2)*((T+1)//2+2)*D", 12},
-        {"8*(S+3)*(T+T%2+1)*D", "8*(T+T%2+1)*(S+3)*D", 11},
+        {"8*(S+3)*(T+T%2+1)*D", "8*(2*((T+1)//2)+1)*(S+3)*D", 11},
         {"8*(S+D+3)*((T+1)//2+1)*(D+1)", "8*((S+D+4)*((T+1)//2+1)*D+((T+1)//2+1)*(S+3))", 20},
         {"(T+2)*(S+3)-6", NULL, 0}, /* short: as it is */
     };
