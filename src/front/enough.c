@@ -7,7 +7,7 @@
 #include "base/gcd.h"
 #include "front/solver.h"
 
-enum { MOST_DIVISOR = 1 << 30, MOST_PAIRS = 4, MOST_TRIES = 256 };
+enum { MOST_DIVISOR = 1 << 30, MOST_PAIRS = 4, MOST_TRIES = 256, FAR = 1 << 20 };
 static const int64_t MOST_SIZE = INT64_C(1) << 40; /* tried as a bound */
 
 /* d r 0, which comes of f */
@@ -57,6 +57,7 @@ static void own_ranges(trial *x) {
     for (uint32_t i = 0; i < x->s->n_symbols; i++) {
         x->e[i].min = x->s->symbol[i].min;
         x->e[i].max = x->s->symbol[i].max;
+        x->e[i].fixed = false;
     }
 }
 
@@ -173,8 +174,10 @@ static bool loosest(trial *x, bool (*with)(trial *x, int64_t m), int64_t tight, 
     return with(x, tight);
 }
 
-static bool by_ranges(trial *x) {
+/* A bound for all of them. */
+static bool by_bound(trial *x) {
     int64_t most = 0, least = INT64_MAX;
+    own_ranges(x);
     for (uint32_t i = 0; i < x->s->n_symbols; i++) {
         const int64_t hint = x->s->symbol[i].hint;
         if (!x->e[i].used) continue;
@@ -186,8 +189,6 @@ static bool by_ranges(trial *x) {
     (void)from(x, -1);
     return loosest(x, up_to, least, MOST_SIZE);
 }
-
-/* --- sides ---------------------------------------------------------------------------------- */
 
 /* Symbol i at most t above its example, or at most t below it. */
 static bool side(trial *x, uint32_t i, int64_t t) {
@@ -202,19 +203,25 @@ static bool side(trial *x, uint32_t i, int64_t t) {
 
 /* Symbol i as far from its example as what is left for it and for others - 1 behind it allows, shared evenly. */
 static void loosen(trial *x, uint32_t i, uint32_t others) {
-    int64_t t = 0, more = MOST_SIZE;
+    int64_t t = 0, step = 1;
     if (side(x, i, INT64_MAX)) return;
-    while (more - t > 1) {
-        int64_t m = t + (more - t) / 2;
-        if (side(x, i, m))
-            t = m;
-        else
-            more = m;
-    }
+    while (step < MOST_SIZE && side(x, i, t + step)) t += step, step *= 2;
+    for (; step > 0; step /= 2)
+        if (side(x, i, t + step)) t += step;
     (void)side(x, i, t / others);
 }
 
-/* Each symbol between its example and what is enough for all of them. */
+/* Whether the form falls as symbol i grows, which then has a least size. */
+static bool falls(const trial *x, uint32_t i) {
+    int64_t *v = &x->s->value[x->s->symbol[i].table_i];
+    const int64_t hint = *v, at = ir_dim_eval(x->s->t, x->d, x->s->value);
+    *v = hint + FAR;
+    bool less = ir_dim_eval(x->s->t, x->d, x->s->value) < at;
+    *v = hint;
+    return less;
+}
+
+/* A bound for each of them, between its example and what is enough for all. */
 static bool by_sides(trial *x) {
     uint32_t n = 0;
     own_ranges(x);
@@ -223,19 +230,35 @@ static bool by_sides(trial *x) {
     for (uint32_t i = 0; i < x->s->n_symbols; i++) {
         front_enough *e = &x->e[i];
         if (!e->used) continue;
+        e->up = !falls(x, i);
         e->fixed = false;
-        e->up = true;
-        if (side(x, i, 0)) {
-            n++;
-            continue;
-        }
-        e->up = false;
         e->fixed = !side(x, i, 0);
         n += !e->fixed;
     }
     for (uint32_t i = 0, left = n; i < x->s->n_symbols; i++)
         if (x->e[i].used && !x->e[i].fixed) loosen(x, i, left--);
     return n > 0;
+}
+
+/* How far each symbol may at least go from its example; -1: no ranges are found. */
+static int64_t room_of(const trial *x, bool found) {
+    int64_t room = INT64_MAX;
+    for (uint32_t i = 0; i < x->s->n_symbols && found; i++) {
+        const front_symbol *y = &x->s->symbol[i];
+        const front_enough *e = &x->e[i];
+        if (!e->used) continue;
+        if (e->fixed) return 0;
+        if (e->min > y->min && y->hint - e->min < room) room = y->hint - e->min;
+        if (e->max < y->max && e->max - y->hint < room) room = e->max - y->hint;
+    }
+    return found ? room : -1;
+}
+
+/* The ranges with more room; pairs where there is none. */
+static bool by_ranges(trial *x) {
+    int64_t bound = room_of(x, by_bound(x)), sides = room_of(x, by_sides(x));
+    if (bound <= 0 && sides <= 0 && by_pairs(x)) return true;
+    return bound >= sides ? by_bound(x) : by_sides(x);
 }
 
 front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
@@ -249,8 +272,7 @@ front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir
             (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor, .as = UINT32_MAX};
         e[i].used = y->table_i != UINT32_MAX && ir_dim_uses(s->t, d, y->table_i);
     }
-    bool ok = r == RP_DIM_EQ ? by_pairs(&x) || by_divisors(&x)
-                             : r == RP_DIM_LE && (by_ranges(&x) || by_pairs(&x) || by_sides(&x));
+    bool ok = r == RP_DIM_EQ ? by_pairs(&x) || by_divisors(&x) : r == RP_DIM_LE && by_ranges(&x);
     if (ok) return e;
     base_free(e);
     return NULL;
