@@ -396,7 +396,5 @@ rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, con
     rp_status st = run_again(&call, made, &why);
     front_session_done(&call.room);
     if (rec->sizes.learnt + rec->sizes.n_facts != learnt) st = keep_learnt(f, e, a, st, &why);
-    return st == RP_OK
-               ? st
-               : rp_fail(err, st, "%s: %s", f->name, why.text[0] ? why.text : rp_status_name(st));
+    return st == RP_OK ? st : front_failed(f, st, &why, err);
 }

@@ -143,12 +143,12 @@ static bool numbers_may_do(const rp_jit *f, rp_status st) {
     return st == RP_UNSUPPORTED || (st == RP_INVALID && f->shapes != CONFIG_SHAPES_UNBACKED);
 }
 
-/* What fails with numbers, too, is told of the symbols. */
+/* What fails with numbers, too, is told of them: they are those of the call. */
 static rp_status make_of_numbers(calling *c, rp_status st, rp_error *why) {
     rp_error again = {0};
     rp_status now = front_entry_make(c->f, c->a, FRONT_STATIC, c->to, &c->made, &again);
-    if (now != RP_OK && st == RP_INVALID) return st;
-    base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", c->f->name, why->text);
+    if (now == RP_OK || st == RP_UNSUPPORTED)
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", c->f->name, why->text);
     *why = again;
     return now;
 }

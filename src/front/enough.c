@@ -1,4 +1,5 @@
-/* Ranges and divisors under which a need holds for sure, where none says the same: H % 2 == 0 and W % 2 == 0 for 4*(H//2)*(W//2) == H*W.
+/* Ranges, divisors and equal symbols under which a need holds for sure, where none says the same: H % 2 == 0 and W % 2 == 0 for
+ * 4*(H//2)*(W//2) == H*W, A == C and B == D for A + B == C + D, A <= 6 <= B for A <= B.
  *
  * They are tried in a table of their own, and hold for the examples. Work is bounded by the bits of a size and the operations of a program. */
 #include "base/alloc.h"
@@ -6,7 +7,7 @@
 #include "base/gcd.h"
 #include "front/solver.h"
 
-enum { MOST_DIVISOR = 1 << 30 };
+enum { MOST_DIVISOR = 1 << 30, MOST_PAIRS = 4, MOST_TRIES = 256, FAR = 1 << 20 };
 static const int64_t MOST_SIZE = INT64_C(1) << 40; /* tried as a bound */
 
 /* d r 0, which comes of f */
@@ -28,8 +29,12 @@ static ir_dim tried(const trial *x, base_arena *arena, ir_dims *t) {
         const front_symbol *y = &x->s->symbol[i];
         const front_enough *e = &x->e[i];
         if (!e->used) continue;
-        by[y->table_i] = e->fixed ? ir_dim_const(t, y->hint)
-                                  : ir_dim_symbol(t, y->name, e->min, e->max, e->divisor);
+        if (e->as != UINT32_MAX) /* an earlier one */
+            by[y->table_i] = by[x->s->symbol[e->as].table_i];
+        else if (e->fixed)
+            by[y->table_i] = ir_dim_const(t, y->hint);
+        else
+            by[y->table_i] = ir_dim_symbol(t, y->name, e->min, e->max, e->divisor);
         if (by[y->table_i] == IR_DIM_BAD) return IR_DIM_BAD;
     }
     ir_dims_set_import(t, x->s->t, by, n);
@@ -46,6 +51,43 @@ static bool holds(const trial *x) {
     }
     base_arena_free(arena);
     return yes;
+}
+
+static void own_ranges(trial *x) {
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        x->e[i].min = x->s->symbol[i].min;
+        x->e[i].max = x->s->symbol[i].max;
+        x->e[i].fixed = false;
+    }
+}
+
+/* --- equal symbols -------------------------------------------------------------------------- */
+
+static bool may_be(const front_symbol *y, const front_symbol *other) {
+    return y->hint == other->hint && !y->strict && !other->strict;
+}
+
+/* With n symbols from `first` on as earlier ones of the same example. */
+static bool pairs_from(trial *x, uint32_t first, uint32_t n, uint32_t *tries) {
+    for (uint32_t k = first; k < x->s->n_symbols; k++)
+        for (uint32_t i = 0; x->e[k].used && i < k; i++) {
+            if (!x->e[i].used || x->e[i].as != UINT32_MAX) continue;
+            if (!may_be(&x->s->symbol[k], &x->s->symbol[i]) || *tries == 0) continue;
+            x->e[k].as = i;
+            --*tries;
+            if (n == 1 ? holds(x) : pairs_from(x, k + 1, n - 1, tries)) return true;
+            x->e[k].as = UINT32_MAX;
+        }
+    return false;
+}
+
+/* As few as are enough. */
+static bool by_pairs(trial *x) {
+    uint32_t tries = MOST_TRIES;
+    own_ranges(x);
+    for (uint32_t n = 1; n <= MOST_PAIRS; n++)
+        if (pairs_from(x, 0, n, &tries)) return true;
+    return false;
 }
 
 /* --- divisors ------------------------------------------------------------------------------- */
@@ -132,8 +174,10 @@ static bool loosest(trial *x, bool (*with)(trial *x, int64_t m), int64_t tight, 
     return with(x, tight);
 }
 
-static bool by_ranges(trial *x) {
+/* A bound for all of them. */
+static bool by_bound(trial *x) {
     int64_t most = 0, least = INT64_MAX;
+    own_ranges(x);
     for (uint32_t i = 0; i < x->s->n_symbols; i++) {
         const int64_t hint = x->s->symbol[i].hint;
         if (!x->e[i].used) continue;
@@ -146,6 +190,77 @@ static bool by_ranges(trial *x) {
     return loosest(x, up_to, least, MOST_SIZE);
 }
 
+/* Symbol i at most t above its example, or at most t below it. */
+static bool side(trial *x, uint32_t i, int64_t t) {
+    const front_symbol *y = &x->s->symbol[i];
+    front_enough *e = &x->e[i];
+    e->min = y->min;
+    e->max = y->max;
+    if (e->up && y->max - y->hint > t) e->max = y->hint + t;
+    if (!e->up && y->hint - y->min > t) e->min = y->hint - t;
+    return holds(x);
+}
+
+/* Symbol i as far from its example as what is left for it and for others - 1 behind it allows, shared evenly. */
+static void loosen(trial *x, uint32_t i, uint32_t others) {
+    int64_t t = 0, step = 1;
+    if (side(x, i, INT64_MAX)) return;
+    while (step < MOST_SIZE && side(x, i, t + step)) t += step, step *= 2;
+    for (; step > 0; step /= 2)
+        if (side(x, i, t + step)) t += step;
+    (void)side(x, i, t / others);
+}
+
+/* Whether the form falls as symbol i grows, which then has a least size. */
+static bool falls(const trial *x, uint32_t i) {
+    int64_t *v = &x->s->value[x->s->symbol[i].table_i];
+    const int64_t hint = *v, at = ir_dim_eval(x->s->t, x->d, x->s->value);
+    *v = hint + FAR;
+    bool less = ir_dim_eval(x->s->t, x->d, x->s->value) < at;
+    *v = hint;
+    return less;
+}
+
+/* A bound for each of them, between its example and what is enough for all. */
+static bool by_sides(trial *x) {
+    uint32_t n = 0;
+    own_ranges(x);
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) x->e[i].fixed = x->e[i].used;
+    if (!holds(x)) return false;
+    for (uint32_t i = 0; i < x->s->n_symbols; i++) {
+        front_enough *e = &x->e[i];
+        if (!e->used) continue;
+        e->up = !falls(x, i);
+        e->fixed = false;
+        e->fixed = !side(x, i, 0);
+        n += !e->fixed;
+    }
+    for (uint32_t i = 0, left = n; i < x->s->n_symbols; i++)
+        if (x->e[i].used && !x->e[i].fixed) loosen(x, i, left--);
+    return n > 0;
+}
+
+/* How far each symbol may at least go from its example; -1: no ranges are found. */
+static int64_t room_of(const trial *x, bool found) {
+    int64_t room = INT64_MAX;
+    for (uint32_t i = 0; i < x->s->n_symbols && found; i++) {
+        const front_symbol *y = &x->s->symbol[i];
+        const front_enough *e = &x->e[i];
+        if (!e->used) continue;
+        if (e->fixed) return 0;
+        if (e->min > y->min && y->hint - e->min < room) room = y->hint - e->min;
+        if (e->max < y->max && e->max - y->hint < room) room = e->max - y->hint;
+    }
+    return found ? room : -1;
+}
+
+/* The ranges with more room; pairs where there is none. */
+static bool by_ranges(trial *x) {
+    int64_t bound = room_of(x, by_bound(x)), sides = room_of(x, by_sides(x));
+    if (bound <= 0 && sides <= 0 && by_pairs(x)) return true;
+    return bound >= sides ? by_bound(x) : by_sides(x);
+}
+
 front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
                                   rp_relation r) {
     front_enough *e = base_alloc_array(s->n_symbols + 1u, sizeof *e);
@@ -153,10 +268,11 @@ front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir
     if (!e) return NULL;
     for (uint32_t i = 0; i < s->n_symbols; i++) {
         const front_symbol *y = &s->symbol[i];
-        e[i] = (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor};
+        e[i] =
+            (front_enough){.min = y->min, .max = y->max, .divisor = y->divisor, .as = UINT32_MAX};
         e[i].used = y->table_i != UINT32_MAX && ir_dim_uses(s->t, d, y->table_i);
     }
-    bool ok = r == RP_DIM_EQ ? by_divisors(&x) : r == RP_DIM_LE && by_ranges(&x);
+    bool ok = r == RP_DIM_EQ ? by_pairs(&x) || by_divisors(&x) : r == RP_DIM_LE && by_ranges(&x);
     if (ok) return e;
     base_free(e);
     return NULL;

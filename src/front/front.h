@@ -243,6 +243,8 @@ typedef struct front_traced {
     uint32_t n_outputs;
 } front_traced;
 
+/* The failure st of f with what it said, if anything. */
+rp_status front_failed(const rp_jit *f, rp_status st, const rp_error *why, rp_error *err);
 /* Runs the function until nothing is learnt any more. By turn, unless sizes are FRONT_STATIC with marks ignored (`eager`). */
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) RP_MUST_USE;

@@ -188,10 +188,16 @@ static uint32_t first_word(const front_guards *g, const front_args *a) {
     return UINT32_MAX;
 }
 
-/* A bound that nobody asked for: of a mark, or of what a symbol may be. */
-static void put_range(const front_symbol *y, base_buf *out) {
-    base_buf_printf(out, "%" PRId64 " <= %s", y->min, y->source);
-    if (y->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, y->max);
+/* A bound or a divisor that nobody asked for: of a mark, or of what a symbol may be. False where n has both. */
+static bool put_range(const front_symbol *y, int64_t n, base_buf *out) {
+    const bool in = n >= y->min && n <= y->max;
+    if (y->fixed || (in && n % y->divisor == 0)) return false;
+    if (in)
+        base_buf_printf(out, "%s%%%" PRId64 " == 0", y->source, y->divisor);
+    else
+        base_buf_printf(out, "%" PRId64 " <= %s", y->min, y->source);
+    if (!in && y->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, y->max);
+    return true;
 }
 
 uint32_t front_guards_why(front_guards *g, const front_args *a, base_buf *out) {
@@ -213,9 +219,7 @@ uint32_t front_guards_why(front_guards *g, const front_args *a, base_buf *out) {
     }
     for (uint32_t i = 0; i < g->sizes.n_symbols; i++) {
         const front_symbol *y = &g->sizes.symbol[i];
-        if (y->fixed || (g->value[i] >= y->min && g->value[i] <= y->max)) continue;
-        put_range(y, out);
-        return y->word;
+        if (put_range(y, g->value[i], out)) return y->word;
     }
     return UINT32_MAX;
 }

@@ -41,10 +41,15 @@ static void put_sizes(const front_guards *g, const char *lead, base_buf *out) {
         const front_range *r = &g->range[i];
         base_buf_clear(&source);
         front_place p = front_describe(g->want, r->word, &source);
-        base_buf_printf(out, "%s%" PRId64 " <= %s.size()[%u]", lead, r->min,
-                        source.data ? source.data : "", p.index);
-        if (r->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, r->max);
-        base_buf_putc(out, '\n');
+        const char *name = source.data ? source.data : "";
+        if (r->min > 0 || r->max != INT64_MAX) {
+            base_buf_printf(out, "%s%" PRId64 " <= %s.size()[%u]", lead, r->min, name, p.index);
+            if (r->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, r->max);
+            base_buf_putc(out, '\n');
+        }
+        if (r->divisor > 1)
+            base_buf_printf(out, "%s%s.size()[%u]%%%" PRId64 " == 0\n", lead, name, p.index,
+                            r->divisor);
     }
     base_buf_done(&source);
     for (uint32_t i = 0; i < g->sizes.n_facts; i++) {

@@ -2,6 +2,7 @@
 #include "front/solver.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -237,12 +238,37 @@ static bool learn_divisor(front_solver *s, const front_fact *f, uint32_t i, int6
     return true;
 }
 
+/* The symbol that y is as, where that is one. */
+static bool as_symbol(const front_symbol *y, uint32_t *out) {
+    if (y->as.n != 1 || y->as.op[0] != IR_DIM_CODE_SYMBOL) return false;
+    *out = (uint32_t)y->as.k[0];
+    return true;
+}
+
+/* y is y->as from now on, which is in [lo, hi]. */
+static void replace(front_solver *s, const front_fact *f, front_symbol *y, int64_t lo, int64_t hi) {
+    uint32_t other;
+    if (as_symbol(y, &other)) { /* one of two: it has both ranges */
+        front_symbol *o = &s->symbol[other];
+        if (y->policy == FRONT_MARKED && o->policy == FRONT_BACKED) o->policy = FRONT_MARKED;
+        (void)narrow(s, f, other, y->min, y->max);
+        (void)learn_divisor(s, f, other, y->divisor);
+        if (o->divisor > 1) hi = lo; /* of what a mark says not all */
+    }
+    y->replaced = true;
+    s->changed = true;
+    s->learnt++;
+    if (y->strict && (lo > y->min || hi < y->max))
+        violated(s, y, f, "not all of its range is served");
+}
+
 /* d == 0 as symbol i in terms of others: where it stands alone with a factor of 1 or -1, and what it then is cannot be
- * negative. */
+ * negative, nor outside of what a mark says. */
 static bool replace_one(front_solver *s, const front_fact *f, ir_dim d, uint32_t i) {
     front_symbol *y = &s->symbol[i];
+    uint32_t other;
     int64_t lo, hi;
-    if (y->table_i == UINT32_MAX || y->policy == FRONT_UNBACKED || y->strict) return false;
+    if (y->table_i == UINT32_MAX || y->policy == FRONT_UNBACKED) return false;
     ir_dim self = make_symbol(s, y), rest = ir_dim_add(s->t, d, self);
     if (rest == IR_DIM_BAD || uses(s, rest, i)) {
         rest = ir_dim_sub(s->t, self, d);
@@ -250,16 +276,8 @@ static bool replace_one(front_solver *s, const front_fact *f, ir_dim d, uint32_t
     }
     ir_dim_bounds(s->t, rest, &lo, &hi);
     if (lo < 0 || !code_of(s, rest, &y->as)) return false;
-    if (y->as.n == 1 && y->as.op[0] == IR_DIM_CODE_SYMBOL) { /* one of two: it has both ranges */
-        uint32_t other = (uint32_t)y->as.k[0];
-        if (y->policy == FRONT_MARKED && s->symbol[other].policy == FRONT_BACKED)
-            s->symbol[other].policy = FRONT_MARKED;
-        (void)narrow(s, f, other, y->min, y->max);
-        (void)learn_divisor(s, f, other, y->divisor);
-    }
-    y->replaced = true;
-    s->changed = true;
-    s->learnt++;
+    if (y->strict && !as_symbol(y, &other) && (lo < y->min || hi > y->max)) return false;
+    replace(s, f, y, lo, hi);
     return true;
 }
 
@@ -334,17 +352,31 @@ static bool take_in(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
     return code_of(s, d, &c) && learn(s, f, form_of(s, &c), zero);
 }
 
-/* What is enough for f, of a r b. */
-static bool take_enough(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
-    rp_relation zero = f->r;
+/* Symbol i is `as`, which is enough for f: a guard of its own. */
+static void pair_up(front_solver *s, const front_fact *f, uint32_t i, uint32_t as) {
+    front_symbol *y = &s->symbol[i];
+    y->as = (ir_dim_code){.n = 1, .op = {IR_DIM_CODE_SYMBOL}, .k = {as}};
+    replace(s, f, y, y->min, y->max);
+    front_fact *pair = add_fact(s);
+    if (!pair) return;
+    *pair = (front_fact){.b = y->as, .r = RP_DIM_EQ, .learnt = true, .must = true, .pass = s->pass};
+    pair->a = (ir_dim_code){.n = 1, .op = {IR_DIM_CODE_SYMBOL}, .k = {i}};
+}
+
+/* What is enough for f, of a r b; whether some sizes are numbers then. */
+static bool take_enough(front_solver *s, front_fact f, ir_dim a, ir_dim b, bool *numbers) {
+    rp_relation zero = f.r;
     ir_dim d = against_zero(s, a, &zero, b);
-    front_enough *e = d == IR_DIM_BAD ? NULL : front_solver_enough(s, f, d, zero);
+    front_enough *e = d == IR_DIM_BAD ? NULL : front_solver_enough(s, &f, d, zero);
     for (uint32_t i = 0; e && i < s->n_symbols; i++)
-        if (e[i].fixed) {
-            fix(s, f, i);
+        if (e[i].as != UINT32_MAX) {
+            pair_up(s, &f, i, e[i].as);
+        } else if (e[i].fixed) {
+            fix(s, &f, i);
+            *numbers = true;
         } else if (e[i].used) {
-            (void)narrow(s, f, i, e[i].min, e[i].max);
-            (void)learn_divisor(s, f, i, e[i].divisor);
+            (void)narrow(s, &f, i, e[i].min, e[i].max);
+            (void)learn_divisor(s, &f, i, e[i].divisor);
         }
     base_free(e);
     return e != NULL;
@@ -354,7 +386,7 @@ static bool take_enough(front_solver *s, const front_fact *f, ir_dim a, ir_dim b
  * no symbol can have it, they have what is enough for it, or become numbers. file NULL: to be told. */
 static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must, const char *file,
                    uint32_t line) {
-    front_fact f = {.r = r, .pass = s->pass}, *kept;
+    front_fact f = {.r = r, .must = must, .pass = s->pass}, *kept;
     if (s->err->code != RP_OK) return; /* the trace has failed */
     /* What is not learnt here is asked again in the next pass, which knows more. */
     bool again = s->changed;
@@ -373,11 +405,26 @@ static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must
         if (must && again) s->n_facts--;
     }
     if (!must || again) return;
-    kept->learnt = take_enough(s, kept, a, b);
-    if (!kept->learnt) fix_all(s, kept, a, b);
+    const ptrdiff_t at = kept - s->fact;
+    bool numbers = false, learnt = take_enough(s, *kept, a, b, &numbers);
+    kept = &s->fact[at]; /* there may be more of them */
+    kept->learnt = learnt;
+    if (!learnt) fix_all(s, kept, a, b);
+    kept->numbers = numbers || !learnt;
 }
 
 /* --- questions ----------------------------------------------------------------------------------- */
+
+static void log_fact(const front_solver *s, const front_fact *f) {
+    base_buf text;
+    if (!base_log_on(RP_LOG_CH_DYNAMIC, false)) return;
+    base_buf_init(&text, 0);
+    front_fact_print(s, f, &text);
+    if (text.data)
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "eval %s [guard added%s]", text.data,
+                    f->numbers ? "; its sizes are numbers, as no symbols have it for sure" : "");
+    base_buf_done(&text);
+}
 
 static bool relates(int64_t a, rp_relation r, int64_t b) {
     switch (r) {
@@ -389,15 +436,6 @@ static bool relates(int64_t a, rp_relation r, int64_t b) {
     case RP_DIM_GT: return a > b;
     }
     return false;
-}
-
-static void log_fact(const front_solver *s, const front_fact *f) {
-    base_buf text;
-    if (!base_log_on(RP_LOG_CH_DYNAMIC, false)) return;
-    base_buf_init(&text, 0);
-    front_fact_print(s, f, &text);
-    if (text.data) base_log_ch(RP_LOG_CH_DYNAMIC, false, "eval %s [guard added]", text.data);
-    base_buf_done(&text);
 }
 
 rp_answer front_solver_ask(void *solver, ir_dim a, rp_relation r, ir_dim b, const char *file,
@@ -426,6 +464,7 @@ void front_solver_told(void *solver, const char *file, uint32_t line) {
     for (; s->told < s->n_facts; s->told++) {
         s->fact[s->told].file = base_strdup(file);
         s->fact[s->told].line = line;
+        if (s->fact[s->told].must) log_fact(s, &s->fact[s->told]);
     }
 }
 

@@ -31,6 +31,8 @@ typedef struct front_fact {
     ir_dim_code a, b;
     rp_relation r;
     bool learnt;   /* the symbols have it */
+    bool must;     /* no question: shapes rely on it */
+    bool numbers;  /* and since no symbols have it, those that it is about are numbers */
     uint32_t pass; /* in which it came up */
     char *file;    /* who asked; NULL: not known */
     uint32_t line;
@@ -77,10 +79,12 @@ bool front_solver_assume(void *solver, ir_dim_question q, ir_dim a, ir_dim b, in
 /* Of a symbol: where it is used, what of it is enough. */
 typedef struct front_enough {
     bool used;
-    bool fixed; /* to be its example */
+    bool fixed;  /* to be its example */
+    uint32_t as; /* to be this symbol, an earlier one; UINT32_MAX: itself */
     int64_t min, max, divisor;
+    bool up; /* for who looks for them */
 } front_enough;
-/* Ranges and divisors of the symbols, which are their examples' too, under which d r 0, that is f, for sure; to be freed. NULL: none are found,
+/* Ranges and divisors of the symbols, which are their examples' too, and which of them are one, under which d r 0, that is f, for sure; to be freed. NULL: none are found,
  * or there is no memory. r is EQ or LE. */
 front_enough *front_solver_enough(const front_solver *s, const front_fact *f, ir_dim d,
                                   rp_relation r);

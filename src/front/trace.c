@@ -430,6 +430,13 @@ out:
     return st;
 }
 
+rp_status front_failed(const rp_jit *f, rp_status st, const rp_error *why, rp_error *err) {
+    if (why->text[0]) return rp_fail(err, st, "%s: %s", f->name, why->text);
+    return rp_fail(err, st,
+                   "%s: the function gave '%s' back without a text; write one to err->text",
+                   f->name, rp_status_name(st));
+}
+
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) {
     rp_status st = RP_OK;
@@ -442,9 +449,7 @@ rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool ea
         rp_error why = {0};
         st = run_pass(&t, &why);
         if (st == RP_NOMEM || out->began || out->sizes.refused || !out->sizes.changed) {
-            if (st != RP_OK)
-                st = rp_fail(err, st, "%s: %s", f->name,
-                             why.text[0] ? why.text : rp_status_name(st));
+            if (st != RP_OK) st = front_failed(f, st, &why, err);
             break;
         }
         if (pass == MOST_PASSES) {

@@ -107,12 +107,46 @@ void dim_remove_term(dim_form *f, uint32_t i) {
     memmove(&f->t[i], &f->t[i + 1], (f->n - i) * sizeof f->t[0]);
 }
 
+/* Drops multiples of k from f: coefficients modulo k, remainders whose modulus k divides. */
+static bool reduce_mod(const ir_dims *t, dim_form *f, int64_t k) {
+    dim_form out = {.c = f->c - dim_floor(f->c, k) * k};
+    for (uint32_t i = 0; i < f->n; i++) {
+        int64_t coef = f->t[i].coef % k, m;
+        const dim_atom *a = &t->atom[f->t[i].atom];
+        if (!__builtin_mul_overflow(coef, a->div, &m) && m % k == 0) continue;
+        if (a->kind == DIM_MOD && !__builtin_mul_overflow(coef, a->k, &m) && m % k == 0) {
+            dim_form inner; /* c*(y%a) = c*y modulo k, as k divides c*a */
+            dim_load(t, a->inner, &inner);
+            if (!dim_addmul(t, &out, &inner, coef)) return false;
+        } else if (!dim_add_term(t, &out, f->t[i].atom, coef)) {
+            return false;
+        }
+    }
+    *f = out;
+    f->c -= dim_floor(f->c, k) * k;
+    return true;
+}
+
+/* f modulo k, as far as remainders open; false on overflow. */
+static bool reduce_all(const ir_dims *t, dim_form *f, int64_t k) {
+    for (int i = 0; i < 4; i++) /* opening a remainder may bring new multiples of k */
+        if (!reduce_mod(t, f, k)) return false;
+    return true;
+}
+
+/* n, and n + (-n) % 8 of 8, too. */
+bool dim_is_multiple(const ir_dims *t, const dim_form *f, int64_t k) {
+    dim_form x = *f;
+    if (f->c % k == 0 && dim_form_gcd(t, f) % k == 0) return true;
+    return reduce_all(t, &x, k) && x.n == 0 && x.c == 0;
+}
+
 /* x//k divides without a rest. */
 bool dim_is_exact(const ir_dims *t, const dim_atom *a) {
     dim_form x;
     if (a->kind != DIM_FLOORDIV) return false;
     dim_load(t, a->inner, &x);
-    return x.c % a->k == 0 && dim_form_gcd(t, &x) % a->k == 0;
+    return dim_is_multiple(t, &x, a->k);
 }
 
 /* One step of dim_join at term i; *changed says whether f was rewritten. */
@@ -231,7 +265,8 @@ static bool in_limit(int64_t v) {
 
 /* Every form passes here, so numbers inside are far enough from overflow to divide freely. */
 ir_dim dim_finish(ir_dims *t, dim_form *f) {
-    if (!dim_join_products(t, f) || !dim_join(t, f) || !in_limit(f->c)) return IR_DIM_BAD;
+    if (!dim_round(t, f) || !dim_join_products(t, f) || !dim_join(t, f) || !in_limit(f->c))
+        return IR_DIM_BAD;
     for (uint32_t i = 0; i < f->n; i++)
         if (!in_limit(f->t[i].coef)) return IR_DIM_BAD;
     return intern(t, f);
@@ -416,7 +451,9 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
     if (!take_multiples(t, &f, k, &whole)) return IR_DIM_BAD;
     ir_dim exact = take_exact(t, &f, k);
     ir_dim w = dim_finish(t, &whole);
-    int64_t g = k;
+    int64_t g = k, low = f.c;
+    f.c = 0; /* (x + c) // k = x//k where x is a multiple of k, and c below that */
+    if (!dim_is_multiple(t, &f, k)) f.c = low;
     for (uint32_t i = 0; i < f.n; i++) g = dim_gcd(g, f.t[i].coef);
     /* floor((g*x + c) / k) = floor((x + floor(c/g)) / (k/g)) */
     f.c = dim_floor(f.c, g);
@@ -433,33 +470,12 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
     return ir_dim_add(t, ir_dim_add(t, w, exact), r);
 }
 
-/* Drops multiples of k from f: coefficients modulo k, remainders whose modulus k divides. */
-static bool reduce_mod(const ir_dims *t, dim_form *f, int64_t k) {
-    dim_form out = {.c = f->c - dim_floor(f->c, k) * k};
-    for (uint32_t i = 0; i < f->n; i++) {
-        int64_t coef = f->t[i].coef % k, m;
-        const dim_atom *a = &t->atom[f->t[i].atom];
-        if (!__builtin_mul_overflow(coef, a->div, &m) && m % k == 0) continue;
-        if (a->kind == DIM_MOD && !__builtin_mul_overflow(coef, a->k, &m) && m % k == 0) {
-            dim_form inner; /* c*(y%a) = c*y modulo k, as k divides c*a */
-            dim_load(t, a->inner, &inner);
-            if (!dim_addmul(t, &out, &inner, coef)) return false;
-        } else if (!dim_add_term(t, &out, f->t[i].atom, coef)) {
-            return false;
-        }
-    }
-    *f = out;
-    f->c -= dim_floor(f->c, k) * k;
-    return true;
-}
-
 ir_dim ir_dim_mod(ir_dims *t, ir_dim a, int64_t k) {
     dim_form f;
     if (!dim_valid(t, a) || k < 1 || k > DIM_LIMIT) return IR_DIM_BAD;
     if (k == 1) return ir_dim_const(t, 0);
     dim_load(t, a, &f);
-    for (int i = 0; i < 4; i++) /* opening a remainder may bring new multiples of k */
-        if (!reduce_mod(t, &f, k)) return IR_DIM_BAD;
+    if (!reduce_all(t, &f, k)) return IR_DIM_BAD;
     if (f.n == 0) return ir_dim_const(t, f.c);
     int64_t g = k;
     for (uint32_t i = 0; i < f.n; i++) g = dim_gcd(g, f.t[i].coef);

@@ -24,7 +24,7 @@ bool ir_dim_code_reads_k(ir_dim_code_op op) {
 
 /* --- from a form ------------------------------------------------------------------ */
 
-static bool put(ir_dim_code *c, ir_dim_code_op op, int64_t k) {
+bool dim_code_put(ir_dim_code *c, ir_dim_code_op op, int64_t k) {
     if (c->n == IR_DIM_CODE_MAX) return false;
     c->op[c->n] = (uint8_t)op;
     c->k[c->n++] = k;
@@ -35,23 +35,26 @@ static bool put_form(const ir_dims *t, ir_dim d, ir_dim_code *c);
 
 static bool put_atom(const ir_dims *t, const dim_atom *a, ir_dim_code *c) {
     switch (a->kind) {
-    case DIM_SYMBOL: return put(c, IR_DIM_CODE_SYMBOL, a->sym);
+    case DIM_SYMBOL: return dim_code_put(c, IR_DIM_CODE_SYMBOL, a->sym);
     case DIM_PRODUCT:
-        return put_form(t, a->inner, c) && put_form(t, a->other, c) && put(c, IR_DIM_CODE_MUL, 0);
-    case DIM_FLOORDIV: return put_form(t, a->inner, c) && put(c, IR_DIM_CODE_FLOORDIV, a->k);
-    default: return put_form(t, a->inner, c) && put(c, IR_DIM_CODE_MOD, a->k);
+        return put_form(t, a->inner, c) && put_form(t, a->other, c) &&
+               dim_code_put(c, IR_DIM_CODE_MUL, 0);
+    case DIM_FLOORDIV:
+        return put_form(t, a->inner, c) && dim_code_put(c, IR_DIM_CODE_FLOORDIV, a->k);
+    default: return put_form(t, a->inner, c) && dim_code_put(c, IR_DIM_CODE_MOD, a->k);
     }
 }
 
 static bool put_form(const ir_dims *t, ir_dim d, ir_dim_code *c) {
     const dim_node *n = &t->node[d];
-    if (n->n == 0) return put(c, IR_DIM_CODE_CONST, n->c);
+    if (n->n == 0) return dim_code_put(c, IR_DIM_CODE_CONST, n->c);
     for (uint32_t i = 0; i < n->n; i++) {
         if (!put_atom(t, &t->atom[n->t[i].atom], c)) return false;
-        if (n->t[i].coef != 1 && !put(c, IR_DIM_CODE_MUL_CONST, n->t[i].coef)) return false;
-        if (i > 0 && !put(c, IR_DIM_CODE_ADD, 0)) return false;
+        if (n->t[i].coef != 1 && !dim_code_put(c, IR_DIM_CODE_MUL_CONST, n->t[i].coef))
+            return false;
+        if (i > 0 && !dim_code_put(c, IR_DIM_CODE_ADD, 0)) return false;
     }
-    return n->c == 0 || put(c, IR_DIM_CODE_ADD_CONST, n->c);
+    return n->c == 0 || dim_code_put(c, IR_DIM_CODE_ADD_CONST, n->c);
 }
 
 /* Deepest the stack gets; UINT32_MAX for a program that takes what is not there or leaves more than one value. */
@@ -65,16 +68,22 @@ static uint32_t depth(const ir_dim_code *c) {
     return now <= 1 ? most : UINT32_MAX;
 }
 
+/* As the form is printed; a longer one gains by factors that are taken out. */
+enum { SHORT = 15 };
+
 rp_status ir_dim_code_of(const ir_dims *t, ir_dim d, ir_dim_code *out, rp_error *err) {
-    ir_dim_code c = {0};
+    ir_dim_code c = {0}, factored = {0};
     if (!dim_valid(t, d) && t->exhausted) return rp_fail(err, RP_NOMEM, "a size");
     if (!dim_valid(t, d))
         return rp_fail(err, RP_INVALID, "a size that cannot be formed: it overflows");
-    if (!put_form(t, d, &c) || depth(&c) > IR_DIM_CODE_STACK)
+    bool plain = put_form(t, d, &c) && depth(&c) <= IR_DIM_CODE_STACK;
+    bool other = (!plain || c.n > SHORT) && dim_code_factored(t, d, &factored) &&
+                 depth(&factored) <= IR_DIM_CODE_STACK;
+    if (!plain && !other)
         return rp_fail(err, RP_UNSUPPORTED,
                        "a size of more than %d operations; give some of its symbols a value",
                        IR_DIM_CODE_MAX);
-    *out = c;
+    *out = other && (!plain || factored.n < c.n) ? factored : c;
     return RP_OK;
 }
 

@@ -1,5 +1,6 @@
 /* A size as code reads it at run time: a short program for a stack of integers, without pointers, so that plans and the
- * records of built-in kernels hold it as bytes. Any dim has one, unless it is longer than IR_DIM_CODE_MAX.
+ * records of built-in kernels hold it as bytes. Any dim has one, unless it is longer than IR_DIM_CODE_MAX both as it is and with common
+ * factors taken out (dim_factor.c), which is what a long one is stored as.
  *
  * A zeroed program is the size 0. Plain values; the functions are thread-safe. */
 #ifndef IR_DIM_CODE_H
@@ -7,7 +8,7 @@
 
 #include "ir/dim.h"
 
-#define IR_DIM_CODE_MAX 15
+#define IR_DIM_CODE_MAX 23
 #define IR_DIM_CODE_STACK 8
 
 /* name, values taken from the stack, whether k is read */
@@ -33,7 +34,7 @@ typedef struct ir_dim_code {
     uint8_t op[IR_DIM_CODE_MAX]; /* ir_dim_code_op */
     int64_t k[IR_DIM_CODE_MAX];
 } ir_dim_code;
-_Static_assert(sizeof(ir_dim_code) == 16 + 8 * IR_DIM_CODE_MAX, "stored as bytes: no padding");
+_Static_assert(sizeof(ir_dim_code) == 1 + 9 * IR_DIM_CODE_MAX, "stored as bytes: no padding");
 
 /* The program of d over the symbols of t. RP_UNSUPPORTED for one that is too long, RP_INVALID for IR_DIM_BAD. */
 rp_status ir_dim_code_of(const ir_dims *t, ir_dim d, ir_dim_code *out, rp_error *err) RP_MUST_USE;
@@ -52,7 +53,7 @@ bool ir_dim_code_bounds(const ir_dim_code *c,
 bool ir_dim_code_linear(const ir_dim_code *c, uint32_t *symbol, int64_t *coef, int64_t *constant);
 bool ir_dim_code_is_const(const ir_dim_code *c, int64_t *out);
 
-/* Text as ir_dim_print gives it; name says what symbol i is called. */
+/* Text as ir_dim_print gives it, but for factors that were taken out; name says what symbol i is called. */
 void ir_dim_code_print(const ir_dim_code *c, const char *(*name)(const void *user, uint32_t i),
                        const void *user, base_buf *out);
 

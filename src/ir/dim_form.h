@@ -4,6 +4,7 @@
 #define IR_DIM_FORM_H
 
 #include "ir/dim.h"
+#include "ir/dim_code.h"
 
 /* What a form is a sum of. inner and k belong to divisions; a product is of two forms that are one atom each, inner the
  * smaller one and no product itself, other the product of the rest. */
@@ -80,10 +81,14 @@ uint32_t dim_atom_add(ir_dims *t, dim_atom a);
 ir_dim dim_single(ir_dims *t, uint32_t atom);
 /* The handle of f, which is brought into normal form; IR_DIM_BAD on overflow or no memory. */
 ir_dim dim_finish(ir_dims *t, dim_form *f);
+/* f is a multiple of k for all values of its symbols; false where that is not seen. */
+bool dim_is_multiple(const ir_dims *t, const dim_form *f, int64_t k);
 /* A floor-division that has no rest. */
 bool dim_is_exact(const ir_dims *t, const dim_atom *a);
 /* coef * (x//k) * y is (coef/k) * x * y where both divide. False on overflow or no memory. */
 bool dim_join_products(ir_dims *t, dim_form *f);
+/* x - x%k is k*(x//k), and x + (-x)%k k*((x+k-1)//k). False on overflow or no memory. */
+bool dim_round(ir_dims *t, dim_form *f);
 /* Joins k*(x//k) + x%k to x and k*(x//k) to x where x is a multiple of k. */
 bool dim_join(const ir_dims *t, dim_form *f);
 /* Sound bounds of a form; INT64_MIN and INT64_MAX stand for no bound. */
@@ -96,5 +101,10 @@ int64_t dim_floor(int64_t a, int64_t k);
 int64_t dim_sat_mul(int64_t a, int64_t b);
 /* The atom of a form that is one atom. */
 const dim_atom *dim_sole_atom(const ir_dims *t, ir_dim d);
+
+/* One operation more; false where there is no room. */
+bool dim_code_put(ir_dim_code *c, ir_dim_code_op op, int64_t k);
+/* The program of d with common factors taken out; false where that is too long, too. */
+bool dim_code_factored(const ir_dims *t, ir_dim d, ir_dim_code *out);
 
 #endif

@@ -221,6 +221,7 @@ ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k) {
     int64_t g = dim_gcd(dim_form_gcd(t, &f), k);
     if (f.c % g != 0) return IR_FALSE;
     if (g == k) return f.c % k == 0 ? IR_TRUE : IR_FALSE;
+    if (dim_is_multiple(t, &f, k)) return IR_TRUE;
     return open_question(t, IR_DIM_DIVISIBLE, a, IR_DIM_BAD, k);
 }
 

@@ -112,13 +112,21 @@ static rp_status infer_concat(ir_rule *r) {
     return RP_OK;
 }
 
+/* For sure: no index is looked at. */
+static bool is_empty(const ir_rule *r, const ir_shape *s) {
+    int64_t n;
+    uint32_t i = 0;
+    while (i < s->rank && !(ir_dim_is_const(r->dims, s->dim[i], &n) && n == 0)) i++;
+    return i < s->rank;
+}
+
 static rp_status infer_gather(ir_rule *r) {
     const ir_shape *t = &r->a->shape, *x = &r->b->shape;
     r->dtype = r->a->dtype;
     RP_TRY(want_index(r));
     if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", IR_TYPE(r, 0));
-    if (!has_some(r, t->dim[0]))
+    if (!is_empty(r, x) && !has_some(r, t->dim[0]))
         return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", IR_TYPE(r, 0));
     if (x->rank + t->rank - 1 > IR_MAX_RANK)
         return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes",

@@ -47,7 +47,9 @@ static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
     bool ok = trace_ready(a.graph) && s.rank == x.rank;
     for (uint32_t i = 0; ok && i < s.rank; i++)
         ok = i == at || trace_equal(a.graph, s.dim[i], x.dim[i]);
-    if (ok && trace_at_least(a.graph, s.dim[at], 1)) {
+    int64_t n;
+    bool none = ok && rp_dim_is_const(x.dim[at], &n) && n == 0; /* no index needs an element */
+    if (ok && (none || trace_at_least(a.graph, s.dim[at], 1))) {
         *out = trace_place_type(count(&s, 0, s.rank));
         return true;
     }

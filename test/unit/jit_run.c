@@ -444,7 +444,7 @@ static void mistakes_are_told(void **state) {
         "no longer be read; n is too large",
         "forward: the result has a map of 268435456 items, which ends where memory can no longer "
         "be read; n is too large",
-        "forward: internal",
+        "forward: the function gave 'internal' back without a text; write one to err->text",
     };
     (void)state;
     for (int level = 0; level <= 2; level += 2)

@@ -186,7 +186,7 @@ CASE(long_form, {
 })
 CASE(squeezed, y = rp_squeeze(rp_slice(x, 3, 0, rp_dim_sub(n, rp_dim_sub(n, 1))), 3);)
 
-/* 5 of 5: forms of many symbols are too long for a plan. */
+/* 5 of 5: forms of many symbols have too many terms, or are too long for a plan. */
 static const sized cases[] = {
 #define ONE(name) \
     { #name, name, 2, 1, false }
@@ -199,12 +199,12 @@ static const sized cases[] = {
     ONE(conv_line),
     ONE(conv_transposed),
     ONE(conv_transposed_cut),
-    {"max_pool", max_pool, 2, 5, false},
-    {"max_pool_over", max_pool_over, 2, 5, false},
-    {"avg_pool", avg_pool, 2, 5, false},
-    {"pool_large", pool_large, 2, 5, false},
-    {"pools", pools, 2, 5, false},
-    {"net", net, 2, 5, false},
+    ONE(max_pool),
+    ONE(max_pool_over),
+    ONE(avg_pool),
+    ONE(pool_large),
+    ONE(pools),
+    ONE(net),
     ONE(upsample),
     ONE(take),
     ONE(take_one),
