@@ -79,12 +79,12 @@ void op_grid_special(const ir_graph *g, random_leaves *l) {
 /* --- elementwise ---------------------------------------------------------------------- */
 
 static bool takes_ints(ir_op op) {
-    return ir_op_on_integers(op) && op != IR_floor && op != IR_ceil && op != IR_round;
+    return ir_op_on_integers(op) && ir_op_operands(op) != IR_REALS;
 }
 
 /* Of floats: by comparing them first. */
 static bool is_boolean(ir_op op) {
-    return op == IR_not || op == IR_and || op == IR_or || op == IR_xor;
+    return ir_op_operands(op) == IR_BITS;
 }
 
 static double bound_of(ir_op op, const char *type) {
