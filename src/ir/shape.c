@@ -128,8 +128,11 @@ static rp_status infer_kind(ir_rule *r) {
 rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
                    uint32_t *n_out, rp_error *err) {
     ir_rule r = ir_rule_of(g, n, err);
+    const ir_kind kind = ir_op_table(n->op)->kind;
     RP_TRY(infer_kind(&r));
     assert(r.n_more < IR_MAX_RESULTS);
+    if (r.n_more > 0 && kind != IR_KIND_SCAN && kind != IR_KIND_EFFECT)
+        return rp_fail(err, RP_INTERNAL, "%s: kernels of its kind write one result", r.op);
     *n_out = r.n_more + 1;
     for (uint32_t i = 0; i < *n_out; i++) {
         out[i] = i ? r.more[i - 1] : (ir_type){r.dtype, r.shape};

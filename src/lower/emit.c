@@ -2,6 +2,7 @@
  * nothing; values already computed in an open block are reused. */
 #include "lower/emit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,6 +168,7 @@ static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *id
 }
 
 static kir_reduce reduce_kind(ir_op op) {
+    assert(op >= IR_sum && op <= IR_argmax);
     return op == IR_sum    ? KIR_SUM
            : op == IR_prod ? KIR_PROD
            : op == IR_amax ? KIR_MAX
