@@ -49,4 +49,5 @@ check "room prefixes" scripts/prefixes.sh "$B"
 check "file length" scripts/length.sh
 check "docs/env.md" scripts/env-doc.sh check
 check "elementwise.h" scripts/ops-header.sh check
+check "ops and calls are told" scripts/ops-told.sh
 exit $bad

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "compile/compile.h"
+#include "config/table.h"
 
 /* UINT32_MAX: no pass of that name is registered. */
 static uint32_t registered(const char *name) {
@@ -85,26 +86,33 @@ static rp_status take_skipped(const rp_compilation_config *cfg, size_t most, swi
     return RP_OK;
 }
 
+static size_t count_fusions(void) {
+    size_t n = 0;
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) n += config_fusion_name(id) != NULL;
+    return n;
+}
+
+/* Each is left out where it is off; that of attention is not part of anything unless it is asked for, on the host. */
+static void add_fusions(const rp_compilation_config *cfg, bool gpu, compile_skips *out) {
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        const char *name = config_fusion_name(id);
+        const config_obool *on = name ? config_slot_const(cfg, id) : NULL;
+        if (!on || !on->set) continue;
+        if (id == CONFIG_ID_pass_fuse_attn_quant) {
+            if (on->v && !gpu) out->name[out->n++] = "+fuse_attn_quant";
+        } else if (!on->v) {
+            out->name[out->n++] = name;
+        }
+    }
+}
+
 rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out, rp_error *err) {
-    const struct {
-        const config_obool *on;
-        const char *name;
-    } own[] = {{&cfg->pass_eliminate_noops, "eliminate_noops"},
-               {&cfg->pass_fuse_norm_quant, "fuse_norm_quant"},
-               {&cfg->pass_fuse_act_quant, "fuse_act_quant"},
-               {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"},
-               {&cfg->pass_enable_qk_norm_rope_fusion, "enable_qk_norm_rope_fusion"},
-               {&cfg->pass_fuse_qk_norm_rope_kvcache, "fuse_qk_norm_rope_kvcache"}};
-    const size_t n_own = sizeof own / sizeof *own;
     const bool gpu = cfg->device && strncmp(cfg->device, "cuda", 4) == 0;
     switches s = {{false}};
     *out = (compile_skips){.n = 0};
     RP_TRY(config_each_switch("inductor_passes", cfg->inductor_passes, take_switch, &s, err));
-    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own - 2, &s, out, err));
-    for (size_t i = 0; i < n_own; i++)
-        if (own[i].on->set && !own[i].on->v) out->name[out->n++] = own[i].name;
-    if (!gpu && cfg->pass_fuse_attn_quant.set && cfg->pass_fuse_attn_quant.v)
-        out->name[out->n++] = "+fuse_attn_quant";
+    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - count_fusions() - 1, &s, out, err));
+    add_fusions(cfg, gpu, out);
     /* Blocks of rows one behind the other would each fill a part of a GPU. */
     if (gpu) out->name[out->n++] = "attention";
     add_extra(&s, out);

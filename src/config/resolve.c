@@ -288,19 +288,14 @@ static rp_status couple_attention(rp_compilation_config *cfg, rp_attention_suppo
     return RP_OK;
 }
 
-/* Fusions that were not given are on where code is generated. */
+/* Fusions that were not given are on where code is generated, but for that of attention. */
 static void resolve_passes(rp_compilation_config *cfg) {
-    config_obool *const passes[] = {&cfg->pass_eliminate_noops,
-                                    &cfg->pass_fuse_norm_quant,
-                                    &cfg->pass_fuse_act_quant,
-                                    &cfg->pass_fuse_rope_kvcache,
-                                    &cfg->pass_enable_qk_norm_rope_fusion,
-                                    &cfg->pass_fuse_qk_norm_rope_kvcache};
-    bool on = cfg->level >= RP_LEVEL_DYNAMO_ONCE &&
-              !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
-    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
-        if (!passes[i]->set) *passes[i] = (config_obool){true, on};
-    if (!cfg->pass_fuse_attn_quant.set) cfg->pass_fuse_attn_quant = (config_obool){true, false};
+    const bool on = cfg->level >= RP_LEVEL_DYNAMO_ONCE &&
+                    !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        config_obool *is = config_fusion_name(id) ? config_slot(cfg, id) : NULL;
+        if (is && !is->set) *is = (config_obool){true, on && id != CONFIG_ID_pass_fuse_attn_quant};
+    }
 }
 
 /* Where the stages of compiling go: $REPRISE_DEBUG_DUMP_PATH, else the field, else with REPRISE_DEBUG=1 a folder of this

@@ -50,6 +50,14 @@ int config_find(const char *name) {
     return -1;
 }
 
+const char *config_fusion_name(int id) {
+    static const char prefix[] = "pass_config.";
+    const config_field *f = &config_table[id];
+    const bool acts = f->kind == CONFIG_KIND_OBOOL && f->status == CONFIG_WORKS;
+    return acts && strncmp(f->name, prefix, sizeof prefix - 1) == 0 ? f->name + sizeof prefix - 1
+                                                                    : NULL;
+}
+
 const char *config_nearest(const char *name) {
     enum { MAX_NAMES = CONFIG_ID_COUNT_ + 64 };
     const char *names[MAX_NAMES];

@@ -76,6 +76,8 @@ extern const size_t config_n_readonly;
 
 /* -1 when no field has this name; aliases are not looked at. */
 int config_find(const char *name);
+/* "fuse_act_quant" of pass_config.fuse_act_quant, a switch that acts; NULL for any other field. */
+const char *config_fusion_name(int id);
 /* Nearest name (field, alias or last part of a dotted name), or NULL. */
 const char *config_nearest(const char *name);
 

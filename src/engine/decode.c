@@ -64,11 +64,37 @@ static rp_status check_passes(const engine_plans_options *o, rp_error *err) {
                                         "registered passes or ops may change the model's graph");
 }
 
-static rp_status check_types(const model_source *source, rp_error *err) {
+/* What the kernels read; a role that is new is not among it until they do. */
+static bool is_read(model_role role) {
+    switch (role) {
+    case MODEL_TOKEN_EMBD:
+    case MODEL_ATTN_NORM:
+    case MODEL_ATTN_Q:
+    case MODEL_ATTN_K:
+    case MODEL_ATTN_V:
+    case MODEL_ATTN_OUTPUT:
+    case MODEL_FFN_NORM:
+    case MODEL_FFN_GATE:
+    case MODEL_FFN_UP:
+    case MODEL_FFN_DOWN:
+    case MODEL_OUTPUT_NORM:
+    case MODEL_OUTPUT:
+    case MODEL_ROPE_FACTORS: return true; /* the last in the tables of angles */
+    }
+    return false;
+}
+
+/* The kernels compute a layer of Llama, whatever the model's graph says. */
+static rp_status check_model(const model_source *source, rp_error *err) {
     const model_hparams *hp = model_source_hparams(source);
+    if (strcmp(hp->arch, "llama") != 0)
+        return rp_fail(err, RP_UNSUPPORTED, "its kernels are of llama, and the model is %s",
+                       hp->arch);
     for (size_t i = 0; i < model_n_slots(hp); i++) {
         const model_slot s = model_slot_at(hp, i);
         model_tensor t;
+        if (!is_read(s.role))
+            return rp_fail(err, RP_UNSUPPORTED, "its kernels do not read %s", s.name);
         if (model_role_is_vector(s.role)) continue;
         RP_TRY(model_source_tensor(source, s.name, &t, err));
         if (t.type != RP_DTYPE_BF16)
@@ -556,7 +582,7 @@ rp_status engine_decode_can(const engine_plans_options *o, int64_t *most, rp_err
     if (!has_room(o->arch))
         return rp_fail(err, RP_UNSUPPORTED, "its kernels were not made for %s", o->arch);
     RP_TRY(check_passes(o, err));
-    RP_TRY(check_types(o->source, err));
+    RP_TRY(check_model(o->source, err));
     RP_TRY(fit(&b, o->config->max_num_seqs.v));
     *most = b.of[b.n - 1].most;
     return RP_OK;

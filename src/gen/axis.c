@@ -11,6 +11,7 @@
 #include "gen/best.h"
 #include "gen/embed/prelude.h"
 #include "gen/isa.h"
+#include "ir/kinds.h"
 
 #define CHUNK 4096
 #define BLOCK 16 /* lanes of a scan; columns taken at once */
@@ -23,7 +24,13 @@ rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) {
 }
 
 const char *gen_axis_name(ir_op op) {
-    return op == IR_cumsum ? "@cumsum" : op == IR_topk ? "@topk" : "@sort";
+    switch (op) {
+#define OP(name, kind, arity, attrs, facts, expr, ints) \
+    IR_OF_SCANS(kind, case IR_##name : return "@" #name;)
+#include "ir/ops.def"
+#undef OP
+    default: return NULL;
+    }
 }
 
 ir_dim gen_cumsum_items(ir_dims *t, ir_dim outer, ir_dim inner) {

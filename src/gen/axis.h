@@ -40,7 +40,7 @@ _Static_assert(sizeof(gen_scatter_record) == 3 * sizeof(ir_dim_code) + 24,
 void gen_scatter(void *const *arg, const long long *dim, long long begin, long long end,
                  void *scratch);
 
-/* The kernel of a SCAN op: "@cumsum"; static. */
+/* The kernel of a SCAN op: "@cumsum" is gen_cumsum; static. NULL for other ops. */
 const char *gen_axis_name(ir_op op);
 /* RP_UNSUPPORTED for types that have no kernel. */
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) RP_MUST_USE;

@@ -8,6 +8,7 @@
 #include "gen/axis.h"
 #include "gen/product.h"
 #include "gen/ready.h"
+#include "ir/kinds.h"
 
 #define MAX_HEAD_DIM 1024
 #define MAX_GROUP 256
@@ -50,7 +51,10 @@ const char *gen_product_name(gen_isa isa) {
 }
 
 static const builtin axes[] = {
-    {"@cumsum", gen_cumsum}, {"@topk", gen_topk}, {"@sort", gen_sort}, {"@scatter", gen_scatter}};
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_SCANS(kind, {"@" #name, gen_##name}, )
+#include "ir/ops.def"
+#undef OP
+    {"@scatter", gen_scatter}};
 
 gen_host_fn gen_builtin_find(const char *name) {
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)

@@ -143,7 +143,7 @@ static void copy(const part *p, const char *x) {
 
 uint32_t gen_scatter_groups(const ir_dims *t, ir_dim inner) {
     int64_t n;
-    return ir_dim_is_const(t, inner, &n) && n < NARROW ? GROUPS : 0;
+    return ir_dim_is_const(t, inner, &n) && n > 0 && n < NARROW ? GROUPS : 0;
 }
 
 ir_dim gen_scatter_items(ir_dims *t, ir_dim outer, ir_dim inner) {

@@ -107,12 +107,15 @@ static rp_status eval_sort(const eval_state *s, ir_ref r, ir_value *out) {
 rp_status ir_eval_scan(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     const ir_value *x = s->value[n->in[0]];
-    if (n->op == IR_sort) return eval_sort(s, r, s->value[r]);
-    if (n->op == IR_cumsum)
+    switch (n->op) {
+    case IR_sort: return eval_sort(s, r, s->value[r]);
+    case IR_topk: eval_topk(x, s->value[r], s->more[r]); return RP_OK;
+    case IR_cumsum:
         eval_cumsum(x, ir_attr_int(n, IR_ATTR_AXIS, 0), n->dtype, s->value[r]);
-    else
-        eval_topk(x, s->value[r], s->more[r]);
-    return RP_OK;
+        return RP_OK;
+    default:
+        return rp_fail(s->err, RP_INTERNAL, "eval: %s has no meaning", ir_op_table(n->op)->name);
+    }
 }
 
 /* --- scatters ------------------------------------------------------------------- */

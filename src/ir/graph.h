@@ -149,9 +149,9 @@ typedef struct ir_op_info {
     ir_kind kind;
     int arity;          /* -1 = any number */
     uint32_t attr_mask; /* bit per permitted key */
-    uint32_t facts;     /* ir_op_commutes, ir_op_is_heavy, ir_op_ulps */
-    const char *expr;   /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
-    const char *ints;   /* over integers of type S, unsigned U */
+    uint32_t facts; /* ir_op_commutes, ir_op_compares, ir_op_operands, ir_op_is_heavy, ir_op_ulps */
+    const char *expr; /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
+    const char *ints; /* over integers of type S, unsigned U */
 } ir_op_info;
 const ir_op_info *ir_op_table(ir_op op);
 /* IR_OP_COUNT_ when there is no such op. */
@@ -160,6 +160,11 @@ ir_op ir_op_find(const char *name);
 bool ir_op_on_integers(ir_op op);
 bool ir_op_on_floats(ir_op op);
 bool ir_op_commutes(ir_op op);
+/* An elementwise op whose result is bool, whatever its operands are. */
+bool ir_op_compares(ir_op op);
+/* What the operands of an elementwise op may be, all of one type. Not of cast and where, whose operands differ. */
+typedef enum ir_operands { IR_REALS, IR_INTS, IR_NUMBERS, IR_BITS, IR_PLAIN } ir_operands;
+ir_operands ir_op_operands(ir_op op);
 /* Takes as long as several sums and products: what is approximated by polynomials, and random bits. */
 bool ir_op_is_heavy(ir_op op);
 /* By how many units in the last place of its type an elementwise op may differ from one that is computed in double and rounded. */

@@ -83,4 +83,19 @@
 #define IR_SCATTERS_QUANT IR_DROP
 #define IR_SCATTERS_EFFECT IR_DROP
 
+/* Along a whole axis, each by a kernel of its own. */
+#define IR_OF_SCANS(kind, ...) IR_SCANS_##kind(__VA_ARGS__)
+#define IR_SCANS_LEAF IR_DROP
+#define IR_SCANS_VIEW IR_DROP
+#define IR_SCANS_ELEMENTWISE IR_DROP
+#define IR_SCANS_REAL IR_DROP
+#define IR_SCANS_INTEGER IR_DROP
+#define IR_SCANS_REDUCE IR_DROP
+#define IR_SCANS_SCAN IR_KEEP
+#define IR_SCANS_SCATTER IR_DROP
+#define IR_SCANS_MOVE IR_DROP
+#define IR_SCANS_CONTRACT IR_DROP
+#define IR_SCANS_QUANT IR_DROP
+#define IR_SCANS_EFFECT IR_DROP
+
 #endif

@@ -4,7 +4,16 @@
 #include "ir/graph.h"
 
 /* Facts. Units in the last place are kept in tenths. */
-enum { COMMUTES = 1, HEAVY = 2, F32_SHIFT = 8, F64_SHIFT = 16 };
+enum {
+    COMMUTES = 1,
+    HEAVY = 2,
+    COMPARES = 4,
+    REALS = 8,
+    BITS = 16,
+    PLAIN = 32,
+    F32_SHIFT = 8,
+    F64_SHIFT = 16
+};
 
 #define A(key) (1u << IR_ATTR_##key)
 #define ULPS(f32, f64) (int)((f32)*10) << F32_SHIFT | (int)((f64)*10) << F64_SHIFT
@@ -44,6 +53,18 @@ bool ir_op_commutes(ir_op op) {
 
 bool ir_op_is_heavy(ir_op op) {
     return ir_op_table(op)->facts & HEAVY;
+}
+
+bool ir_op_compares(ir_op op) {
+    return ir_op_table(op)->facts & COMPARES;
+}
+
+ir_operands ir_op_operands(ir_op op) {
+    const uint32_t facts = ir_op_table(op)->facts;
+    if (facts & PLAIN) return IR_PLAIN;
+    if (facts & BITS) return IR_BITS;
+    if (facts & REALS || !ir_op_on_integers(op)) return IR_REALS;
+    return ir_op_on_floats(op) ? IR_NUMBERS : IR_INTS;
 }
 
 double ir_op_ulps(ir_op op, bool f64) {

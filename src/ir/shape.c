@@ -4,49 +4,34 @@
 
 #include "ir/rule.h"
 
+static rp_status want_operand(const ir_rule *r, uint32_t i) {
+    switch (ir_op_operands(r->n->op)) {
+    case IR_REALS: return ir_want_real(r, i);
+    case IR_INTS: return ir_want_int(r, i);
+    case IR_NUMBERS: return ir_want_number(r, i);
+    case IR_BITS: return ir_want_bits(r, i);
+    case IR_PLAIN: return ir_want_plain(r, i);
+    }
+    return RP_OK;
+}
+
 static rp_status elementwise_types(ir_rule *r) {
-    uint32_t n = r->n->n_in;
-    r->dtype = r->a->dtype;
-    switch (r->n->op) {
-    case IR_cast:
+    if (r->n->op == IR_cast) {
         r->dtype = (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
         if (rp_dtype_is_quant(r->dtype))
             return rp_fail(r->err, RP_INVALID, "cast: to %s is done by quantize",
                            rp_dtype_name(r->dtype));
         return ir_want_plain(r, 0);
-    case IR_not:
-    case IR_and:
-    case IR_or:
-    case IR_xor:
-        for (uint32_t i = 0; i < n; i++) RP_TRY(ir_want_bits(r, i));
-        return n > 1 ? ir_same_type(r, 0, 1) : RP_OK;
-    case IR_where:
+    }
+    if (r->n->op == IR_where) {
         r->dtype = r->b->dtype;
         RP_TRY(ir_want_bool(r, 0));
         RP_TRY(ir_want_plain(r, 1));
         return ir_same_type(r, 1, 2);
-    case IR_eq:
-    case IR_ne:
-        RP_TRY(ir_want_plain(r, 0));
-        r->dtype = RP_DTYPE_BOOL;
-        return ir_same_type(r, 0, 1);
-    case IR_lt:
-    case IR_le:
-    case IR_gt:
-    case IR_ge:
-        r->dtype = RP_DTYPE_BOOL;
-        RP_TRY(ir_want_number(r, 0));
-        return ir_same_type(r, 0, 1);
-    case IR_floor:
-    case IR_ceil:
-    case IR_round: return ir_want_real(r, 0); /* kernels take integers, which stay */
-    default: break;
     }
-    if (!ir_op_on_integers(r->n->op))
-        RP_TRY(ir_want_real(r, 0));
-    else
-        RP_TRY(ir_op_on_floats(r->n->op) ? ir_want_number(r, 0) : ir_want_int(r, 0));
-    for (uint32_t i = 1; i < n; i++) RP_TRY(ir_same_type(r, 0, i));
+    r->dtype = ir_op_compares(r->n->op) ? RP_DTYPE_BOOL : r->a->dtype;
+    RP_TRY(want_operand(r, 0));
+    for (uint32_t i = 1; i < r->n->n_in; i++) RP_TRY(ir_same_type(r, 0, i));
     return RP_OK;
 }
 
@@ -143,8 +128,11 @@ static rp_status infer_kind(ir_rule *r) {
 rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
                    uint32_t *n_out, rp_error *err) {
     ir_rule r = ir_rule_of(g, n, err);
+    const ir_kind kind = ir_op_table(n->op)->kind;
     RP_TRY(infer_kind(&r));
     assert(r.n_more < IR_MAX_RESULTS);
+    if (r.n_more > 0 && kind != IR_KIND_SCAN && kind != IR_KIND_EFFECT)
+        return rp_fail(err, RP_INTERNAL, "%s: kernels of its kind write one result", r.op);
     *n_out = r.n_more + 1;
     for (uint32_t i = 0; i < *n_out; i++) {
         out[i] = i ? r.more[i - 1] : (ir_type){r.dtype, r.shape};

@@ -5,6 +5,16 @@ static bool has_some(const ir_rule *r, ir_dim d) {
     return ir_dim_le(r->dims, ir_dim_const(r->dims, 1), d) == IR_TRUE;
 }
 
+/* A place along an axis is an i32. What symbols make of a size is not known before they have values. */
+static rp_status want_places(const ir_rule *r, int64_t axis) {
+    int64_t lo, hi;
+    ir_dim_bounds(r->dims, r->a->shape.dim[axis], &lo, &hi);
+    if (lo - 1 <= INT32_MAX) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: places along axis %lld of %s are more than an i32 holds", r->op,
+                   (long long)axis, IR_TYPE(r, 0));
+}
+
 rp_status ir_infer_reduce(ir_rule *r) {
     int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0);
     const ir_shape *s = &r->a->shape;
@@ -13,6 +23,7 @@ rp_status ir_infer_reduce(ir_rule *r) {
     if (r->n->op != IR_sum && r->n->op != IR_prod && !has_some(r, s->dim[axis]))
         return rp_fail(r->err, RP_INVALID, "%s: axis %lld of %s may be empty", r->op,
                        (long long)axis, IR_TYPE(r, 0));
+    if (r->n->op == IR_argmax) RP_TRY(want_places(r, axis));
     for (uint32_t i = 0; i < s->rank; i++) {
         if (i != axis)
             r->shape.dim[r->shape.rank++] = s->dim[i];
@@ -24,6 +35,7 @@ rp_status ir_infer_reduce(ir_rule *r) {
 
 static rp_status infer_sort(ir_rule *r) {
     RP_TRY(ir_want_number(r, 0));
+    RP_TRY(want_places(r, ir_attr_int(r->n, IR_ATTR_AXIS, 0)));
     r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
     return RP_OK;
 }
@@ -46,6 +58,7 @@ rp_status ir_infer_scan(ir_rule *r) {
         return rp_fail(r->err, RP_INVALID,
                        "%s: k = %lld must be from 1 to the size of the last axis of %s", r->op,
                        (long long)k, IR_TYPE(r, 0));
+    RP_TRY(want_places(r, s->rank - 1));
     r->shape.dim[s->rank - 1] = ir_dim_const(r->dims, k);
     r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
     return RP_OK;

@@ -120,6 +120,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     kir_class c = in->cls;
     int64_t least = c == KIR_I32 ? INT32_MIN : INT64_MIN;
 
+    if (ir_op_compares(in->u.alu)) return (kir_range){0, 1};
     switch (in->u.alu) {
     case IR_add: return exact ? wrap_range(c, add_range(a, b)) : full;
     case IR_sub: return exact ? wrap_range(c, sub_range(a, b)) : full;
@@ -128,12 +129,6 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_abs: return exact && a.lo > least ? (kir_range){0, max64(-a.lo, a.hi)} : full;
     case IR_max: return exact ? (kir_range){max64(a.lo, b.lo), max64(a.hi, b.hi)} : full;
     case IR_min: return exact ? (kir_range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : full;
-    case IR_eq:
-    case IR_ne:
-    case IR_lt:
-    case IR_le:
-    case IR_gt:
-    case IR_ge: return (kir_range){0, 1};
     case IR_and:
     case IR_or:
     case IR_xor: return exact ? bits_range(in->u.alu, full, a, b) : (kir_range){0, 1};

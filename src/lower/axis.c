@@ -34,7 +34,6 @@ void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const
     out->alts[0] = (lower_alt){
         .max = INT64_MAX, .symbol = symbol, .scratch = n->op == IR_topk ? gen_topk_scratch(r) : 0};
     out->rows = out->items = n->op == IR_cumsum ? gen_cumsum_items(dims, outer, inner)
-                             : n->op == IR_topk ? outer
                                                 : ir_dim_mul(dims, outer, inner);
 }
 

@@ -163,8 +163,12 @@ static rp_status scan_kernel(lowerer *L, const ir_node *n, char *name, const cha
                              line *a) {
     const int64_t k = ir_attr_int(n, IR_ATTR_K, 0), longest = most(L, a->n);
     const uint32_t threads = n->op == IR_topk ? threads_of(longest) : THREADS;
-    if (n->op == IR_sort || k > FEW) return sort_kernel(L, n, name, element, a);
     const size_t from = L->source.len;
+    if (n->op == IR_sort || (n->op == IR_topk && k > FEW))
+        return sort_kernel(L, n, name, element, a);
+    if (n->op != IR_cumsum && n->op != IR_topk)
+        return rp_fail(L->err, RP_UNSUPPORTED, "%s has no kernel for a GPU",
+                       ir_op_table(n->op)->name);
     begin(L, name, a, threads);
     if (n->op == IR_cumsum)
         put_cumsum(L, element, a);

@@ -71,11 +71,11 @@ static uint32_t values(const lower_kernel *k, gen_isa isa, lower_knob knob, int 
     const struct {
         const int *v;
         uint32_t n;
-    } of[] = {[LOWER_VECTOR] = {vector, isa >= GEN_ISA_AVX2 ? 2 : 0},
-              [LOWER_UNROLL] = {unroll, sizeof unroll / sizeof *unroll},
-              [LOWER_GRAIN] = {grain, sizeof grain / sizeof *grain},
-              [LOWER_TILE] = {tile, sizeof tile / sizeof *tile},
-              [LOWER_THREADS] = {threads, sizeof threads / sizeof *threads}};
+    } of[LOWER_KNOB_COUNT_] = {[LOWER_VECTOR] = {vector, isa >= GEN_ISA_AVX2 ? 2 : 0},
+                               [LOWER_UNROLL] = {unroll, sizeof unroll / sizeof *unroll},
+                               [LOWER_GRAIN] = {grain, sizeof grain / sizeof *grain},
+                               [LOWER_TILE] = {tile, sizeof tile / sizeof *tile},
+                               [LOWER_THREADS] = {threads, sizeof threads / sizeof *threads}};
     if (!(k->may >> knob & 1)) return 0;
     if (knob == LOWER_ROWS) return row_values(k, out);
     for (uint32_t i = 0; i < of[knob].n; i++) out[i] = of[knob].v[i];

@@ -2,6 +2,7 @@
  * nothing; values already computed in an open block are reused. */
 #include "lower/emit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,20 +158,17 @@ static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
     return kir_round_to(K, to, v);
 }
 
-static bool is_comparison(ir_op op) {
-    return op == IR_eq || op == IR_ne || op == IR_lt || op == IR_le || op == IR_gt || op == IR_ge;
-}
-
 static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     kir_ref v[3] = {KIR_NONE, KIR_NONE, KIR_NONE};
     for (uint32_t i = 0; i < n->n_in; i++) v[i] = operand_value(L, n->in[i], &n->shape, idx);
     if (n->op == IR_cast) return cast_value(L, v[0], ir_node_at(L->g, n->in[0])->dtype, n->dtype);
     kir_ref r = kir_alu(K, n->op, v[0], v[1], v[2]);
-    if (is_comparison(n->op)) return kir_cvt(K, KIR_F32, r);
+    if (ir_op_compares(n->op)) return kir_cvt(K, KIR_F32, r);
     return n->dtype == RP_DTYPE_BOOL ? r : kir_round_to(K, n->dtype, r);
 }
 
 static kir_reduce reduce_kind(ir_op op) {
+    assert(op >= IR_sum && op <= IR_argmax);
     return op == IR_sum    ? KIR_SUM
            : op == IR_prod ? KIR_PROD
            : op == IR_amax ? KIR_MAX

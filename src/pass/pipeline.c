@@ -56,6 +56,7 @@ static const pass_info *find(const char *name) {
 
 bool pass_is_skipped(const pass_options *opt, const char *name) {
     const pass_info *p = find(name);
+    assert(p);
     for (uint32_t i = 0; opt && p && i < opt->n_skip; i++)
         if (opt->skip[i][0] != '+' && find(opt->skip[i]) == p) return true;
     return false;

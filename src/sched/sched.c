@@ -7,6 +7,10 @@
 
 static const sched_target *const targets[] = {&sched_cpu, &sched_cuda};
 
+const sched_target *sched_target_at(uint32_t i) {
+    return i < sizeof targets / sizeof *targets ? targets[i] : NULL;
+}
+
 const sched_target *sched_target_find(const char *name) {
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (strcmp(targets[i]->name, name) == 0) return targets[i];

@@ -99,6 +99,8 @@ typedef struct sched_target {
 } sched_target;
 
 extern const sched_target sched_cpu, sched_cuda;
+/* All of them, from 0 on; NULL behind the last. */
+const sched_target *sched_target_at(uint32_t i);
 /* NULL where there is none of that name. */
 const sched_target *sched_target_find(const char *name);
 

@@ -100,8 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(kir_verify(f, NULL) == RP_OK);
     print_again(f);
     render(f);
-    schedule(f, &sched_cpu);
-    schedule(f, &sched_cuda);
+    for (uint32_t i = 0; sched_target_at(i); i++) schedule(f, sched_target_at(i));
     kir_free(f);
     return 0;
 }

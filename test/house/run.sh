@@ -114,6 +114,14 @@ cp include/reprise/elementwise.h "$copy/include/reprise"
 expect ops_header ops-header.sh "rp_softsign(rp_tensor a);" check
 (cd "$copy" && scripts/ops-header.sh && scripts/ops-header.sh check) && grep -q ' X(softsign)' "$copy/include/reprise/elementwise.h" &&
     echo "PASS ops_header writes" || echo "FAIL ops_header writes: the header lacks an op"
+# Its name stands in the list of ops, and a call that makes tensors tells where it was made.
+cp docs/ir.md "$copy/docs"
+cp include/reprise/tensor.h "$copy/include/reprise"
+expect ops_told_op ops-told.sh "docs/ir.md: the list of ops lacks softsign"
+sed -i 's/`where %bool/`softsign`, `where %bool/' "$copy/docs/ir.md"
+(cd "$copy" && scripts/ops-told.sh) && echo "PASS ops_told" || echo "FAIL ops_told: all is told, and refused"
+echo 'RP_API void rp_minmax(rp_tensor a, int axis, rp_tensor *least, rp_tensor *most);' >> "$copy/include/reprise/tensor.h"
+expect ops_told_call ops-told.sh "tensor.h: rp_minmax has no macro"
 
 # The source hash moves with any byte or name of the sources, and with nothing else.
 fresh src/ir/x.c 'int a;'

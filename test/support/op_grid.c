@@ -79,12 +79,12 @@ void op_grid_special(const ir_graph *g, random_leaves *l) {
 /* --- elementwise ---------------------------------------------------------------------- */
 
 static bool takes_ints(ir_op op) {
-    return ir_op_on_integers(op) && op != IR_floor && op != IR_ceil && op != IR_round;
+    return ir_op_on_integers(op) && ir_op_operands(op) != IR_REALS;
 }
 
 /* Of floats: by comparing them first. */
 static bool is_boolean(ir_op op) {
-    return op == IR_not || op == IR_and || op == IR_or || op == IR_xor;
+    return ir_op_operands(op) == IR_BITS;
 }
 
 static double bound_of(ir_op op, const char *type) {
@@ -346,6 +346,19 @@ static void long_scatter(const taker *to) {
     take(to, &q, false);
 }
 
+/* Of nothing there are no lines, however many parts there are of it. */
+static void empty_scatter(const taker *to) {
+    op_grid q = {0};
+    base_buf_init(&q.text, 0);
+    base_buf_puts(&q.text, "graph @nothing(%x: f64[600,5,0], %s: f64[600,2,0], %i: i64[600,2,0], "
+                           "%j: i64[600,2,1]) {\n"
+                           "  %y = scatter_amax %x, %i, %s {axis=1}\n"
+                           "  %z = scatter %x, %j, %s {axis=1}\n");
+    returns(&q, 0, 0, "y");
+    returns(&q, 0, 0, "z");
+    take(to, &q, false);
+}
+
 void op_grid_scatters(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
     static const char *const types[] = {"f32", "f16", "bf16", "f64",  "i32",   "i64",
@@ -353,6 +366,7 @@ void op_grid_scatters(op_grid_fn *fn, void *user) {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         scatters(to, types[t], t & 1 ? "i64" : "i32");
     long_scatter(to);
+    empty_scatter(to);
 }
 
 void op_grid_scans(op_grid_fn *fn, void *user) {

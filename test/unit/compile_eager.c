@@ -104,7 +104,7 @@ static const char *const operand_of[IR_OP_COUNT_] = {
     [IR_log] = "%pos",  [IR_div] = "%x",     [IR_pow] = "%pos"};
 
 static bool is_boolean(ir_op op) {
-    return op == IR_not || op == IR_and || op == IR_or || op == IR_xor;
+    return ir_op_operands(op) == IR_BITS;
 }
 
 static void elementwise_text(base_buf *b, ir_op op, const char *type) {
@@ -134,8 +134,7 @@ static void elementwise_text(base_buf *b, ir_op op, const char *type) {
 
 /* Booleans are made by comparisons here, and integers have no fraction. */
 static bool takes_ints(ir_op op) {
-    return ir_op_on_integers(op) && !is_boolean(op) && op != IR_floor && op != IR_ceil &&
-           op != IR_round;
+    return ir_op_on_integers(op) && !is_boolean(op) && ir_op_operands(op) != IR_REALS;
 }
 
 static void every_elementwise_op(void **state) {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "compile/skips.h"
+#include "config/table.h"
 
 static rp_compilation_config *config_of(const char *json) {
     rp_error err = {0};
@@ -53,6 +54,34 @@ static void every_switch_counts(void **state) {
         assert_int_equal(s.n, n);
         rp_config_free(cfg);
     }
+}
+
+/* Each switch of pass_config that acts has a row in the table of passes, is on where code is generated, and leaves that out where it is off. */
+static void fields_and_passes_agree(void **state) {
+    uint32_t n_passes, n = 0;
+    const pass_info *passes = pass_table(&n_passes);
+    (void)state;
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        const char *name = config_fusion_name(id);
+        rp_error err = {0};
+        compile_skips s;
+        char json[80];
+        uint32_t at = 0;
+        if (!name) continue;
+        for (n++; at < n_passes && (!passes[at].config || strcmp(passes[at].config, name)); at++) {
+        }
+        if (at == n_passes) fail_msg("pass_config.%s switches no pass", name);
+        (void)snprintf(json, sizeof json, "{\"level\":2,\"pass_config\":{\"%s\":false}}", name);
+        rp_compilation_config *cfg = config_of(json);
+        CHECK_OK(rp_config_resolve(cfg, NULL, &err), &err);
+        CHECK_OK(compile_skips_of(cfg, &s, &err), &err);
+        const bool asked = id == CONFIG_ID_pass_fuse_attn_quant; /* off unless it is */
+        assert_int_equal(s.n, !asked);
+        if (!asked) assert_string_equal(s.name[0], name);
+        rp_config_free(cfg);
+    }
+    for (uint32_t i = 0; i < n_passes; i++) n -= passes[i].config != NULL;
+    assert_int_equal(n, 0);
 }
 
 static void nothing_is_left_out_by_default(void **state) {
@@ -135,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_come_from_both),
         cmocka_unit_test(every_switch_counts),
+        cmocka_unit_test(fields_and_passes_agree),
         cmocka_unit_test(nothing_is_left_out_by_default),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(places_suffice),

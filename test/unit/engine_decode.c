@@ -89,6 +89,26 @@ static void settings_say_whether(void **state) {
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_false(wanted(none[i], "sm_90"));
 }
 
+/* The kernels are of a layer of Llama, so another architecture whose weights have the same names and sizes has none. */
+static void other_architectures_have_none(void **state) {
+    model_source *source = NULL;
+    rp_compilation_config *c = rp_config_new();
+    rp_error err = {0};
+    int64_t most = 0;
+    (void)state;
+    assert_non_null(c);
+    CHECK_OK(rp_config_resolve(c, NULL, &err), &err);
+    CHECK_OK(model_source_open_synthetic(MODEL, &source, &err), &err);
+    model_hparams *hp = (model_hparams *)(uintptr_t)model_source_hparams(source);
+    const engine_plans_options o = {.config = c, .source = source, .arch = "sm_90"};
+    CHECK_OK(engine_decode_can(&o, &most, &err), &err);
+    (void)strcpy(hp->arch, "alpaca");
+    assert_int_equal(engine_decode_can(&o, &most, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "its kernels are of llama, and the model is alpaca");
+    model_source_free(source);
+    rp_config_free(c);
+}
+
 static void who_has_none_says_why(void **state) {
     (void)state;
     NEEDS_GPU();
@@ -128,6 +148,7 @@ int main(void) {
         cmocka_unit_test(nobody_reads_what_is_not_there),
         cmocka_unit_test(logits_are_written_for_who_reads_them),
         cmocka_unit_test(settings_say_whether),
+        cmocka_unit_test(other_architectures_have_none),
         cmocka_unit_test(who_has_none_says_why),
         cmocka_unit_test(a_warm_start_compiles_nothing),
     };

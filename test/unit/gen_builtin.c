@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "gen/axis.h"
 #include "gen/builtin.h"
 #include "ir/eval.h"
 
@@ -182,10 +183,26 @@ static void what_does_not_fit_is_named(void **state) {
     assert_non_null(strstr(err.text, "i8"));
 }
 
+/* The table of ops says which run a kernel along an axis, and that is found by their name. */
+static void ops_along_an_axis_have_kernels(void **state) {
+    (void)state;
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        const char *name = gen_axis_name((ir_op)op);
+        if (ir_op_table((ir_op)op)->kind != IR_KIND_SCAN) {
+            if (name) fail_msg("%s runs %s", ir_op_table((ir_op)op)->name, name);
+            continue;
+        }
+        assert_non_null(name);
+        assert_string_equal(name + 1, ir_op_table((ir_op)op)->name);
+        assert_non_null(gen_builtin_find(name));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_agrees),
         cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(ops_along_an_axis_have_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

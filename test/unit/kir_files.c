@@ -93,6 +93,15 @@ static rp_status run_scheduled(const char *command, const char *text, size_t len
     return st;
 }
 
+/* Of "cpu-schedule"; NULL: the command is another one. */
+static const sched_target *target_of(const char *command) {
+    const char *end = strstr(command, "-schedule");
+    char name[32];
+    if (!end || end[9]) return NULL;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(end - command), command);
+    return sched_target_find(name);
+}
+
 static rp_status run_command(const char *name, const char *command, const char *text, size_t len,
                              base_buf *out, rp_error *err) {
     kir_func *f = NULL;
@@ -116,10 +125,8 @@ static rp_status run_command(const char *name, const char *command, const char *
         if (st == RP_OK) st = compiles(&body, name, err);
     } else if (strcmp(command, "cuda") == 0) {
         st = render_cuda(f, &body, err);
-    } else if (strcmp(command, "cpu-schedule") == 0) {
-        st = print_schedule(&sched_cpu, f, &body, err);
-    } else if (strcmp(command, "cuda-schedule") == 0) {
-        st = print_schedule(&sched_cuda, f, &body, err);
+    } else if (target_of(command)) {
+        st = print_schedule(target_of(command), f, &body, err);
     } else {
         st = rp_fail(err, RP_INVALID, "%s: unknown command '%s'", name, command);
     }
@@ -134,10 +141,10 @@ static rp_status expected_file(const char *name, const char *text, base_buf *out
     const char *mark = strstr(text, MARK);
     size_t len = mark ? (size_t)(mark - text) : strlen(text);
     const char *line = text;
-    char command[16];
+    char command[32];
 
     base_buf_add(out, text, len);
-    for (; sscanf(line, "; test %15s", command) == 1; line = strchr(line, '\n') + 1) {
+    for (; sscanf(line, "; test %31s", command) == 1; line = strchr(line, '\n') + 1) {
         base_buf_printf(out, MARK "%s\n", command);
         RP_TRY(run_command(name, command, text, len, out, err));
         if (!strchr(line, '\n')) break;

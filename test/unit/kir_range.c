@@ -120,6 +120,26 @@ static void results_that_fit_are_exact(void **state) {
     assert_false(exact(IR_mul, 0, 46341));
 }
 
+/* Also of two numbers that are known to be 0, whose bits say nothing. */
+static void comparisons_are_zero_or_one(void **state) {
+    static const ir_op ops[] = {IR_eq, IR_ne, IR_lt, IR_le, IR_gt, IR_ge};
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+        rp_error err = {0};
+        uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_I32, 0, 0, 0);
+        kir_ref at = kir_begin(f, KIR_PAR, kir_const_i(f, 4)), v = kir_load(f, x, at);
+        kir_ref zero = kir_from_index(f, KIR_I32, kir_const_i(f, 0));
+        v = kir_alu(f, IR_min, kir_alu(f, IR_max, v, zero, KIR_NONE), zero, KIR_NONE);
+        const kir_ref r = kir_alu(f, ops[i], v, v, KIR_NONE);
+        kir_store(f, x, at, r);
+        kir_end(f);
+        CHECK_OK(kir_status(f, &err), &err);
+        assert_true(f->ranges[r].lo == 0 && f->ranges[r].hi == 1);
+        kir_free(f);
+    }
+}
+
 /* Rounding to a type is what storing it there and reading it back gives, of every class and type. */
 static void roundings_are_those_of_the_types(void **state) {
     static int64_t data[RANDOM_KIR_TYPES][RANDOM_KIR_POINTS];
@@ -175,6 +195,7 @@ int main(void) {
         cmocka_unit_test(ranges_hold_every_value),
         cmocka_unit_test(what_numbers_become_is_in_range),
         cmocka_unit_test(results_that_fit_are_exact),
+        cmocka_unit_test(comparisons_are_zero_or_one),
         cmocka_unit_test(roundings_are_those_of_the_types),
     };
     return cmocka_run_group_tests_name("kir_range", tests, NULL, NULL);

@@ -53,26 +53,27 @@ static void kernels_of_a_model(void **state) {
     rp_graph *g = NULL;
     (void)state;
     CHECK_OK(small_llama_new(&o, &g, &err), &err);
-    assert_true(check_graph(trace_graph_ir(g), &sched_cpu) > 10);
-    assert_true(check_graph(trace_graph_ir(g), &sched_cuda) > 10);
+    for (uint32_t t = 0; sched_target_at(t); t++)
+        assert_true(check_graph(trace_graph_ir(g), sched_target_at(t)) > 10);
     rp_graph_free(g);
 }
 
 static void kernels_of_random_graphs(void **state) {
     enum { N = 100 };
     const random_graph_options all = RANDOM_GRAPH_ALL;
-    uint32_t n[2] = {0};
+    uint32_t n[8] = {0};
     (void)state;
     for (uint64_t seed = 1; seed <= N; seed++) {
         rp_error err = {0};
         ir_graph *g = NULL;
         CHECK_OK(random_graph_new(seed, &all, &g, &err), &err);
-        n[0] += check_graph(g, &sched_cpu);
-        n[1] += check_graph(g, &sched_cuda);
+        for (uint32_t t = 0; sched_target_at(t); t++) n[t] += check_graph(g, sched_target_at(t));
         ir_graph_free(g);
     }
-    print_message("%u functions for the cpu, %u for cuda\n", n[0], n[1]);
-    assert_true(n[0] >= 2 * N && n[1] >= 2 * N);
+    for (uint32_t t = 0; sched_target_at(t); t++) {
+        print_message("%u functions for %s\n", n[t], sched_target_at(t)->name);
+        assert_true(n[t] >= 2 * N);
+    }
 }
 
 /* A block of a GPU has 40 KB for what its items keep, to the byte; a CPU does not mind. */
