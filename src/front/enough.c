@@ -235,7 +235,7 @@ static bool by_sides(trial *x) {
         e->fixed = !side(x, i, 0);
         n += !e->fixed;
     }
-    for (uint32_t i = 0, left = n; i < x->s->n_symbols; i++)
+    for (uint32_t i = 0, left = n; left && i < x->s->n_symbols; i++)
         if (x->e[i].used && !x->e[i].fixed) loosen(x, i, left--);
     return n > 0;
 }
