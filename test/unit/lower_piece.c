@@ -488,6 +488,47 @@ static void launches_name_their_fusion(void **state) {
     }
 }
 
+/* What a kernel is called in tables: what is multiplied, with the columns of all products side by side, each once; else its name and
+ * what it reads from others, the first few. */
+static void labels_say_what_is_computed(void **state) {
+    static const struct {
+        const char *text, *label;
+    } is[] = {
+        {"graph @g(%x: f32[T,64]) where T in [1,64] {\n"
+         "  %a = param @a : q4_1[64,64]\n  %b = param @b : q4_1[64,64]\n"
+         "  %c = param @c : q4_1[96,64]\n  %d = param @d : q4_1[96,64]\n"
+         "  %da = dequant %a\n  %db = dequant %b\n  %dc = dequant %c\n  %dd = dequant %d\n"
+         "  %ma = matmul %x, %da {trans_b=true}\n  %mb = matmul %x, %db {trans_b=true}\n"
+         "  %mc = matmul %x, %dc {trans_b=true}\n  %md = matmul %x, %dd {trans_b=true}\n"
+         "  %g = mul %ma, %mb\n  %h = mul %mc, %md\n  ret %g, %h\n}\n",
+         "mm(64x64, 64x320)"},
+        {"graph @g(%x: f32[3,50,70], %w: f32[3,70,33]) {\n  %y = matmul %x, %w\n"
+         "  %z = exp %y\n  ret %z\n}\n",
+         "bmm(3x50x70, 3x70x33)"},
+        {"graph @g(%x: f32[T,8], %y: f32[8], %s: f32[]) where T in [1,4096] {\n"
+         "  %two = const 2.0\n  %0 = mul %x, %two\n  %1 = add %0, %y\n  %2 = mul %1, %s\n"
+         "  ret %2\n}\n",
+         "poi_fused_mul_add(256x8, 8, 1)"},
+        {"graph @g(%a: f32[7], %b: f32[7], %c: f32[1], %d: f32[7], %e: f32[7]) {\n"
+         "  %0 = add %a, %b\n  %1 = mul %0, %c\n  %2 = sub %1, %d\n  %3 = div %2, %e\n"
+         "  ret %3\n}\n",
+         "poi_fused_add_mul_sub_div(7, 7, 1, 7)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        lower_options o = {.isa = GEN_ISA_PORTABLE, .labels = true};
+        lower_piece p;
+        rp_error err = {0};
+        ir_graph *g;
+        CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_int_equal(p.n_kernels, 1);
+        assert_string_equal(p.kernels[0].label, is[i].label);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void the_source_is_the_unit_of_all_kernels(void **state) {
     static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
     (void)state;
@@ -616,6 +657,7 @@ int main(void) {
         cmocka_unit_test(segments_begin_behind_those_in_front),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(launches_name_their_fusion),
+        cmocka_unit_test(labels_say_what_is_computed),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(long_columns_are_summed_row_by_row),
         cmocka_unit_test(tiles_go_down_in_whole_lines),
