@@ -212,8 +212,9 @@ static void products_on_tensor_cores_round_rows_as_they_read_them(void **state) 
     ir_graph_free(opt);
 }
 
-/* q, k and v behind a norm's rows, turned by angles of another piece and stored; q is returned, and what is turned of it once more where `twice`. */
-static ir_graph *heads_graph(rp_dtype cache, bool twice) {
+/* q, k and v behind a norm's rows, turned by angles of another piece and stored; q is returned, and what is turned of it once more where `twice`;
+ * also: a state that k, or its product where that is "raw", is stored to, too. */
+static ir_graph *heads_of(rp_dtype cache, bool twice, const char *also) {
     rp_graph *g = rp_graph_new("heads");
     rp_dim T = rp_symbol(g, "T", 1, 1024), NB = rp_symbol(g, "NB", 1, 1024);
     rp_error err = {0};
@@ -232,6 +233,9 @@ static ir_graph *heads_graph(rp_dtype cache, bool twice) {
         out[1] = y;
         if (i != 1) y = rp_rope_interleaved(rp_reshape(y, RP_SHAPE(T, 2, 32)), cos, sin);
         y = rp_reshape(y, RP_SHAPE(T, 64));
+        if (i == 0 && also)
+            (void)rp_kv_store(rp_state(g, also, cache, RP_SHAPE(NB, 2, 16, 32)),
+                              strcmp(also, "raw") == 0 ? out[1] : y, slots);
         out[0] = y;
         if (i < 2)
             (void)rp_kv_store(rp_state(g, i ? "vs" : "ks", cache, RP_SHAPE(NB, 2, 16, 32)), y,
@@ -241,6 +245,10 @@ static ir_graph *heads_graph(rp_dtype cache, bool twice) {
     CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
     rp_graph_free(g);
     return opt;
+}
+
+static ir_graph *heads_graph(rp_dtype cache, bool twice) {
+    return heads_of(cache, twice, NULL);
 }
 
 static uint32_t count_named(const ir_graph *g, const char *what) {
@@ -266,6 +274,17 @@ static void products_on_tensor_cores_turn_and_store_heads(void **state) {
     ir_graph_free(g);
     ir_graph_free(f16);
     ir_graph_free(read);
+}
+
+/* Each product has one end: of two, neither is forgotten. */
+static void heads_that_are_stored_twice_stay_two(void **state) {
+    static const char *const also[] = {"ks2", "raw"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        ir_graph *g = heads_of(RP_DTYPE_BF16, false, also[i]);
+        if (count_named(g, "kv_store") == 0) fail_msg("%s is not stored", also[i]);
+        ir_graph_free(g);
+    }
 }
 
 /* Two products of which the second reads the rows of the first; these are returned, too, where `seen`. */
@@ -668,6 +687,7 @@ int main(void) {
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
+        cmocka_unit_test(heads_that_are_stored_twice_stay_two),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
         cmocka_unit_test(products_of_few_rows_ask_for_little_early),
         cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),
