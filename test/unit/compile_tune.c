@@ -212,6 +212,14 @@ static void one_search_goes_on_where_another_ended(void **state) {
     assert_int_equal(readings_of(chain, &t, true, true), 0);
     assert_int_equal(readings_of(chain, &t, true, false), 0);
     assert_int_equal(readings_of(chain, &t, false, true), 0);
+    /* Two steps from the rules': who descends does not come there, and goes on from there once the list has it. */
+    forget_records();
+    t = tuner_of("unroll=4");
+    assert_true(readings_of(chain, &t, false, true) > 0);
+    assert_int_equal(readings_of(chain, &t, false, true), 0);
+    assert_true(readings_of(chain, &t, true, false) > 0);
+    assert_true(readings_of(chain, &t, false, true) > 0);
+    assert_int_equal(readings_of(chain, &t, true, true), 0);
     forget_records();
     t = tuner_of(NULL);
     assert_true(readings_of(chain, &t, false, true) > 0);
