@@ -647,6 +647,48 @@ static void what_has_no_form_for_a_gpu_is_said(void **state) {
                      "lower::own is a custom op of the host, which cannot run on a GPU");
 }
 
+/* Slices of a block format have no compiled form; what else a loop is given may be packed. */
+static void slices_of_blocks_are_refused(void **state) {
+    static const char *const refused =
+        "scan: slices of a block format, q8_0[4,2,32], have no compiled form; dequant it";
+    static const struct {
+        const char *text;
+        bool fits;
+    } is[] = {
+        {"graph @g(%h: f32[2,32]) {\n  %w = param @w : q8_0[4,2,32]\n"
+         "  %0 = scan %h, %w {carried=1, sliced=1, body=graph @step(%h: f32[2,32], %w: q8_0[2,32]) "
+         "{\n    %0 = dequant %w\n    %1 = add %h, %0\n    ret %1\n  }}\n  ret %0\n}\n",
+         false},
+        {"graph @g(%h: f32[2,32], %i: f32[2,32], %x: f32[4]) {\n  %w = param @w : q8_0[4,2,32]\n"
+         "  %0 = scan %h, %i, %x, %w {carried=2, sliced=2, body=graph @step(%h: f32[2,32], %i: "
+         "f32[2,32], %x: f32[], %w: q8_0[2,32]) {\n    %0 = dequant %w\n    %1 = add %h, %0\n"
+         "    %2 = mul %i, %x\n    ret %1, %2\n  }}\n  ret %0\n}\n",
+         false},
+        {"graph @g(%h: f32[2,32], %x: f32[4]) {\n  %w = param @w : q8_0[2,32]\n"
+         "  %0 = scan %h, %x, %w {carried=1, sliced=1, body=graph @step(%h: f32[2,32], %x: f32[], "
+         "%w: q8_0[2,32]) {\n    %0 = dequant %w\n    %1 = mul %0, %x\n    %2 = add %h, %1\n"
+         "    ret %2\n  }}\n  ret %0\n}\n",
+         true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
+        for (int gpu = 0; gpu < 2; gpu++) {
+            lower_options o = {.isa = GEN_ISA_PORTABLE, .target = gpu ? GEN_CUDA : GEN_HOST};
+            lower_piece p;
+            rp_error err = {0};
+            ir_graph *g;
+            CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
+            rp_status st = lower_graph(g, &o, &p, &err);
+            if (is[i].fits) {
+                CHECK_OK(st, &err);
+                lower_done(&p);
+            } else {
+                assert_int_equal(st, RP_UNSUPPORTED);
+                if (!strstr(err.text, refused)) fail_msg("%s", err.text);
+            }
+            ir_graph_free(g);
+        }
+}
+
 static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
@@ -681,6 +723,7 @@ int main(void) {
         cmocka_unit_test(long_columns_are_summed_row_by_row),
         cmocka_unit_test(tiles_go_down_in_whole_lines),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
+        cmocka_unit_test(slices_of_blocks_are_refused),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(large_matrices_of_few_rows_are_read_where_they_lie),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
