@@ -127,6 +127,11 @@ static void messages_are_written(void **state) {
     assert_int_equal(model_chat_apply(&c, m, 0, true, &out, &err), RP_INVALID);
     model_message nobody = {base_str_of(""), base_str_of("x")};
     assert_int_equal(model_chat_apply(&c, &nobody, 1, true, &out, NULL), RP_INVALID);
+    const model_message later[] = {m[0], m[1], nobody};
+    err = (rp_error){0};
+    assert_int_equal(model_chat_apply(&c, later, 3, true, &out, &err), RP_INVALID);
+    assert_string_equal(err.text, "message 3 has no role: system, user or assistant");
+    err = (rp_error){0};
     model_chat_done(&c);
 
     err = (rp_error){0};
