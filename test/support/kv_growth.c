@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
+#include "engine/runner_memory.h"
 #include "support/engines.h"
 
 enum { MOST_PROMPT = 512 };
@@ -108,6 +109,9 @@ void kv_growth_check_at_once(const kv_growth *g) {
     for (uint32_t i = 0; i < g->requests; i++) id[i] = submit(g, e, i);
     CHECK_OK(rp_engine_step(e, &more, &err), &err);
     assert_true(engine_runner_get_blocks(e->runner).now > before + before / 2);
+    /* Who looks at the context sees all of it. */
+    const rp_kv_cache_tensor *kv = &e->runner->context.kv_cache_data[0];
+    assert_int_equal(kv->size, e->runner->kv.block * engine_runner_get_blocks(e->runner).now);
     must_run(e, -1);
     engine_sched_get_stats(e->sched, &stats);
     assert_int_equal(stats.preemptions, 0);
