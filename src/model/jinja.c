@@ -78,6 +78,7 @@ static bool tag_canon(reader *r, base_buf *out) {
             if (!string_canon(r, out)) return false;
             continue;
         }
+        if (*r->p == OPEN || *r->p == CLOSE) return false;
         if (!blank(*r->p)) base_buf_putc(out, *r->p);
         r->p++;
     }

@@ -37,6 +37,9 @@ nodes 1
 inputs 1
 reduced "other.ir"
 again "reprise bisect other.ir --isa=portable --cache-dir=wrong"
+# What says where text goes and how long to search is not of the command that shows it again.
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --sizes T=7 --max-runs 99 --quiet --log-level error --logs graph_breaks --out other.ir --json | field again
+again "reprise bisect other.ir --isa=portable --cache-dir=wrong"
 # The last line is a command of a shell, whatever is in it.
 $ cp bisect.ir "it's \$2.ir"; REPRISE_CC=./wrong-cc reprise bisect "it's \$2.ir" --isa portable --cache-dir 'wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops '["it is"]' --out "it's \$1.ir" | tail -n 1 | tee again
 again: reprise bisect 'it'\''s $1.ir' --isa=portable --cache-dir='wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops='["it is"]'

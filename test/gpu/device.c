@@ -11,6 +11,7 @@ static void copies_and_events(void **state) {
 static void compiled_graphs(void **state) {
     (void)state;
     compiled_device_check("cuda:0");
+    compiled_device_check_loads("cuda:0");
     compiled_device_check_threads("cuda:0");
     compiled_device_check_refusals("cuda:0");
     compiled_device_check_eval();

@@ -61,6 +61,15 @@ static const form forms[] = {
      "{\n  %0 = matmul %x, %w\n  %1 = matmul %x, %v {trans_b=true}\n  %2 = matmul %v, %c\n"
      "  %3 = matmul %x, %c\n  %4 = matmul %y, %w\n  %5 = matmul %c, %x\n"
      "  ret %0, %1, %2, %3, %4, %5 }\n"},
+    {"one row of each batch, wherever it lies",
+     "graph @g(%a: f32[1,7,60], %b: f32[7,5,60], %c: f32[T,9,60], %d: f32[4,T,3,60]) where T in "
+     "[1,9] {\n  %w = param @w : f32[60,33]\n  %k = const 0.5\n  %v = mul %w, %k\n"
+     "  %at = permute %a {axes=[1,0,2]}\n  %0 = matmul %at, %v\n"
+     "  %bs = slice %b {axis=1, start=2, stop=3}\n  %1 = matmul %bs, %v\n"
+     "  %cs = slice %c {axis=1, start=8, stop=9}\n  %2 = matmul %cs, %w\n"
+     "  %ds = slice %d {axis=2, start=1, stop=2}\n  %3 = matmul %ds, %v\n"
+     "  %dp = permute %d {axes=[1,2,0,3]}\n  %dq = slice %dp {axis=2, start=3, stop=4}\n"
+     "  %4 = matmul %dq, %v\n  ret %0, %1, %2, %3, %4 }\n"},
     {"nothing",
      "graph @g(%a: f32[0,5], %b: f32[5,3], %c: f32[4,0], %d: f32[0,3], %e: f32[2,0,4,5]) {\n"
      "  %w = param @w : f32[0,3]\n  %0 = matmul %a, %b\n  %1 = matmul %c, %d\n"

@@ -299,6 +299,55 @@ static void check_setting(rp_device *d) {
     rp_config_free(cfg);
 }
 
+/* x w^T of tensor cores where there are some. */
+static rp_compiled *compile_product(rp_device *d, rp_dtype type) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("loads");
+    rp_compilation_config *cfg = rp_config_new();
+    rp_tensor x = rp_input(g, "x", type, RP_SHAPE(rp_symbol(g, "B", 1, MOST), K));
+    rp_tensor y = rp_matmul(x, rp_param(g, "w", RP_DTYPE_BF16, RP_SHAPE(N, K)), true);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_compile_on(d, g, cfg, &c, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+void compiled_device_check_loads(const char *name) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_BF16};
+    static uint16_t weights[N * K], halves[MOST * K];
+    static float x[MOST * K], want[MOST * N], got[MOST * N];
+    rp_error err = {0};
+    rp_device *d = device_open_ok(name, 1);
+    rp_stream *s = stream_open_ok(d);
+    fill(x, MOST * K, 5);
+    for (int i = 0; i < N * K; i++) weights[i] = (uint16_t)(0x3f00 + i % 256);
+    for (int i = 0; i < MOST * K; i++) halves[i] = (uint16_t)(0x3e80 + i % 251);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        const bool wide = types[t] == RP_DTYPE_F32;
+        rp_compiled *c = compile_product(d, types[t]);
+        CHECK_OK(rp_compiled_bind(c, "w", weights, &err), &err);
+        for (int b = 1; b <= MOST; b += 1 + b)
+            for (int where = 0; where < PLACES * PLACES; where++) {
+                float *to = where ? got : want;
+                const size_t in_size = (size_t)b * K * (wide ? 4 : 2);
+                block in =
+                    block_new(d, s, wide ? (void *)x : halves, in_size, (place)(where % PLACES));
+                block out = block_new(d, s, to, (size_t)b * N * 4, (place)(where / PLACES));
+                rp_buffer of = {types[t], 2, {b, K}, in.at}, y = {RP_DTYPE_F32, 2, {b, N}, out.at};
+                CHECK_OK(rp_compiled_run_on(c, s, &of, 1, &y, 1, &err), &err);
+                block_done(d, s, &in);
+                block_done(d, s, &out);
+                assert_memory_equal(to, want, (size_t)b * N * 4);
+            }
+        rp_compiled_free(c);
+    }
+    rp_stream_close(s);
+    rp_device_close(d);
+}
+
 void compiled_device_check_refusals(const char *name) {
     static float sum[K];
     rp_error err = {0};

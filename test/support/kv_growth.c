@@ -4,16 +4,22 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
+#include "engine/runner_memory.h"
 #include "support/engines.h"
 
 enum { MOST_PROMPT = 512 };
 
-static rp_engine *open_engine(const kv_growth *g, const char *device, uint32_t seqs) {
+static rp_engine *open_with(const kv_growth *g, const char *device, uint32_t seqs,
+                            const char *batched) {
     char at_once[32], len[32];
     (void)snprintf(at_once, sizeof at_once, "max_num_seqs=%u", seqs);
     (void)snprintf(len, sizeof len, "max_model_len=%u", g->max_model_len);
-    return engine_must(g->model, (const char *[]){device, at_once, len, "batch_invariant=true",
-                                                  "max_num_batched_tokens=256", NULL});
+    return engine_must(
+        g->model, (const char *[]){device, at_once, len, "batch_invariant=true", batched, NULL});
+}
+
+static rp_engine *open_engine(const kv_growth *g, const char *device, uint32_t seqs) {
+    return open_with(g, device, seqs, "max_num_batched_tokens=256");
 }
 
 static uint64_t submit(const kv_growth *g, rp_engine *e, uint32_t i) {
@@ -85,6 +91,35 @@ void kv_growth_check(const kv_growth *g) {
     engine_sched_get_stats(e->sched, &stats);
     assert_int_equal(stats.preemptions, 0);
     rp_engine_close(e);
+    base_free(want);
+}
+
+/* A prompt that asks for more than half as many blocks as there are has them in that step, and others come later. */
+void kv_growth_check_at_once(const kv_growth *g) {
+    int32_t *want = expected(g);
+    uint64_t *id = base_alloc_array(g->requests, sizeof *id);
+    char at_once[40];
+    (void)snprintf(at_once, sizeof at_once, "max_num_batched_tokens=%u", g->requests * g->prompt);
+    rp_engine *e = open_with(g, "device=cuda:0", g->requests, at_once);
+    const uint32_t before = engine_runner_get_blocks(e->runner).now;
+    rp_error err = {0};
+    engine_sched_stats stats;
+    bool more = true;
+    assert_non_null(id);
+    for (uint32_t i = 0; i < g->requests; i++) id[i] = submit(g, e, i);
+    CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    assert_true(engine_runner_get_blocks(e->runner).now > before + before / 2);
+    /* Who looks at the context sees all of it. */
+    const rp_kv_cache_tensor *kv = &e->runner->context.kv_cache_data[0];
+    assert_int_equal(kv->size, e->runner->kv.block * engine_runner_get_blocks(e->runner).now);
+    must_run(e, -1);
+    engine_sched_get_stats(e->sched, &stats);
+    assert_int_equal(stats.preemptions, 0);
+    int32_t *ids = ids_of(g, e, id);
+    assert_memory_equal(ids, want, g->requests * g->tokens * sizeof *ids);
+    rp_engine_close(e);
+    base_free(ids);
+    base_free(id);
     base_free(want);
 }
 

@@ -12,6 +12,8 @@ typedef struct kv_growth {
 
 /* Tokens are those of the reference; blocks come at least three times, and no graph is made meanwhile. */
 void kv_growth_check(const kv_growth *g);
+/* Requests whose prompts come in one step, of which each has more than half of the blocks of the longest sequence. */
+void kv_growth_check_at_once(const kv_growth *g);
 /* The same where other memory is gone when more is wanted: requests take turns, which is noted. */
 void kv_growth_check_full(const kv_growth *g);
 

@@ -208,6 +208,9 @@ static void other_numbers_of_rows_are_refused(void **state) {
     in[0].state = true;
     expect_refused(c.f, in, 1, "rows of a tensor that is read where it lies");
     in[0].state = false;
+    in[0].indirect = true;
+    expect_refused(c.f, in, 1, "rows of a tensor that is read where it lies");
+    in[0].indirect = false;
     case_close(&c);
     case_open(&c, RP_GROWTH_RESERVE, RP_OUTPUT_COPY, halved_call);
     expect_refused(c.f, in, 1,

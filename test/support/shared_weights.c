@@ -132,6 +132,15 @@ static void what_is_there_is_not_needed(void **state) {
     CHECK_OK(engine_weights_need(&o, &with, &err), &err);
     alone = engine_weights_bytes(e->weights);
     assert_true(with > 0 && with + size <= alone); /* rope tables are of one engine */
+    /* Of an engine that shares nothing: all that was brought, tensors of either plan as they are in the file, too. */
+    hal_device_info info;
+    size_t whole = 0;
+    e->device->ops->info(e->device, &info);
+    CHECK_OK(cache_store_open(tree_new("elsewhere"), &o.store, &err), &err);
+    CHECK_OK(engine_weights_need(&o, &whole, &err), &err);
+    if (!info.unified) assert_int_equal(whole, alone);
+    assert_true(whole >= with + size);
+    cache_store_close(o.store);
     rp_engine_close(e);
 }
 

@@ -308,7 +308,12 @@ static void rules_are_checked(void **state) {
     static const struct {
         const char *rules, *text;
     } bad[] = {{"[\"all\",\"none\"]", "none contradicts all"},
+               {"[\"none\",\"+spread\",\"all\"]", "all contradicts none"},
+               {"[\"+spread\",\"-spread\"]", "-spread contradicts +spread"},
                {"[\"+spread\",\"-test::spread\"]", "-test::spread contradicts +spread"},
+               {"[\"-spread\",\"+test::spread\"]", "+test::spread contradicts -spread"},
+               {"[\"+test::spread\",\"-spread\"]", "-spread contradicts +test::spread"},
+               {"[\"-test::spread\",\"all\",\"+spread\"]", "+spread contradicts -test::spread"},
                {"[\"spread\"]", "'spread' is none of all, none, +op and -op"},
                {"[\"+\"]", "'+' is none of"}};
     base_buf heard;

@@ -7,6 +7,7 @@
 #include "support/viewed_calls.h"
 
 #include "base/alloc.h"
+#include "device/view.h"
 
 enum { ROWS = 4, COLS = 6 };
 
@@ -194,6 +195,32 @@ typedef struct bad {
     bool no_copies;
     const char *text;
 } bad;
+
+static void views_of_blocks_are_dense(void **state) {
+    static uint8_t blocks[4 * 34];
+    static const struct {
+        int64_t offset, strides[2];
+        bool dense;
+    } is[] = {{0, {64, 1}, true},   {0, {32, 1}, false}, {0, {64, 2}, false},
+              {32, {64, 1}, false}, {1, {64, 1}, false}, {-64, {64, 1}, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        rp_error err = {0};
+        base_view out;
+        bool whole = false;
+        rp_view v = {0};
+        v.tensor = (rp_buffer){RP_DTYPE_Q8_0, 2, {2, 64}, blocks};
+        v.offset = is[i].offset;
+        v.stride[0] = is[i].strides[0];
+        v.stride[1] = is[i].strides[1];
+        rp_status st = device_view_of(&v, "input x", &out, &whole, &err);
+        if ((st == RP_OK) != is[i].dense) fail_msg("view %zu: %s", i, err.text);
+        if (is[i].dense)
+            assert_true(whole);
+        else
+            assert_string_equal(err.text, "input x of q8_0 is a strided view; give it dense");
+    }
+}
 
 static void bad_views_are_told(void **state) {
     (void)state;
@@ -568,6 +595,7 @@ int main(void) {
         cmocka_unit_test_setup(an_output_in_its_input, fresh),
         cmocka_unit_test_setup(dense_views_are_not_copied, fresh),
         cmocka_unit_test_setup(copies_are_told, fresh),
+        cmocka_unit_test(views_of_blocks_are_dense),
         cmocka_unit_test_setup(bad_views_are_told, fresh),
         cmocka_unit_test_setup(empty_views, fresh),
         cmocka_unit_test_setup(captured_calls, fresh),

@@ -967,6 +967,23 @@ static void prunes_what_was_used_longest_ago(void **state) {
 }
 
 /* More than the list that it sorts begins with: the oldest go, whatever their names. */
+/* Texts of no object are dear to make again, and go with all else alone. */
+static void texts_of_no_object_stay_until_all_goes(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    uint64_t n = 0, left = 0;
+    assert_int_equal(put_text(s), RP_OK);
+    CHECK_OK(cache_prune(s, UINT64_MAX, &n, &left, &err), &err);
+    assert_int_equal(get_text(s), RP_OK);
+    CHECK_OK(cache_prune(s, 1, &n, &left, &err), &err);
+    assert_int_equal(get_text(s), RP_OK);
+    assert_int_equal(n, 0);
+    CHECK_OK(cache_prune(s, 0, &n, &left, &err), &err);
+    assert_int_equal(get_text(s), RP_NOT_FOUND);
+    cache_store_close(s);
+}
+
 static void prunes_among_many(void **state) {
     enum { N = 150, KEPT = 10 };
     (void)state;
@@ -1322,6 +1339,7 @@ int main(void) {
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
+        T(texts_of_no_object_stay_until_all_goes),
         T(prunes_among_many),
         T(clears_what_killed_writers_left),
         T(a_left_lock_tells_of_scratch),

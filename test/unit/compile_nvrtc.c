@@ -7,11 +7,44 @@
 
 #include "base/alloc.h"
 #include "compile/nvrtc.h"
+#include "engine/read_limit.h"
 
 static const char *why_not;
 
 #define NEEDS_NVRTC() \
     if (why_not) SKIP_TEST("%s", why_not)
+
+static rp_status count_code(void *user, const cache_entry *e, rp_error *err) {
+    (void)err;
+    *(int *)user += e->kind == CACHE_CODE;
+    return RP_OK;
+}
+
+/* Code of one architecture is not given to another, which has a text of its own in the store; and is found again. */
+static void what_measures_is_of_an_architecture(void **state) {
+    static const char *const arch[] = {"sm_80", "sm_90", "sm_80", "sm_90"};
+    rp_error err = {0};
+    cache_store *store = NULL;
+    hal_device *d = NULL;
+    void *p = NULL;
+    (void)state;
+    NEEDS_NVRTC();
+    CHECK_OK(cache_store_open(tree_new("limits"), &store, &err), &err);
+    CHECK_OK(hal_open("cuda:0", 1, &d, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 1 << 17, &p, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        const engine_read_limit_options o = {d, store, arch[i], p, 1 << 17};
+        double limit = 0;
+        int n = 0;
+        CHECK_OK(engine_read_limit(&o, &limit, &err), &err);
+        assert_true(limit > 0);
+        CHECK_OK(cache_list(store, false, count_code, &n, &err), &err);
+        assert_int_equal(n, i < 1 ? 1 : 2);
+    }
+    d->ops->release(d, p, 1 << 17);
+    hal_close(d);
+    cache_store_close(store);
+}
 
 static void code_is_kept_and_no_folder_stays(void **state) {
     compile_nvrtc n = {0};
@@ -65,6 +98,7 @@ static void architectures_have_bits_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_is_kept_and_no_folder_stays),
+        cmocka_unit_test(what_measures_is_of_an_architecture),
         cmocka_unit_test(what_does_not_compile_is_ours_to_explain),
         cmocka_unit_test(architectures_have_bits_of_their_own),
     };

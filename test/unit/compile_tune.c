@@ -212,6 +212,14 @@ static void one_search_goes_on_where_another_ended(void **state) {
     assert_int_equal(readings_of(chain, &t, true, true), 0);
     assert_int_equal(readings_of(chain, &t, true, false), 0);
     assert_int_equal(readings_of(chain, &t, false, true), 0);
+    /* Two steps from the rules': who descends does not come there, and goes on from there once the list has it. */
+    forget_records();
+    t = tuner_of("unroll=4");
+    assert_true(readings_of(chain, &t, false, true) > 0);
+    assert_int_equal(readings_of(chain, &t, false, true), 0);
+    assert_true(readings_of(chain, &t, true, false) > 0);
+    assert_true(readings_of(chain, &t, false, true) > 0);
+    assert_int_equal(readings_of(chain, &t, true, true), 0);
     forget_records();
     t = tuner_of(NULL);
     assert_true(readings_of(chain, &t, false, true) > 0);
@@ -385,6 +393,40 @@ static void a_record_that_says_something_else_is_ignored(void **state) {
         t = tuner_of(NULL);
         base_free(start(product, &t, &n, NULL));
         assert_int_equal(fake.n, 0);
+    }
+}
+
+/* All that a reading depends on, by name: sizes are those that were measured. */
+static void a_record_is_of_sizes_and_a_machine(void **state) {
+    static const struct {
+        const char *text, *sizes;
+    } is[] = {{chain, ""},
+              {"graph @g(%x: f32[T,640]) -> f32[T,640] where T in [1,64] {\n  %0 = tanh %x\n"
+               "  ret %0\n}\n",
+               "T=64"},
+              {"graph @g(%x: f32[T,S]) -> f32[T,S] where T in [300,4096], S in [1,4096] {\n"
+               "  %0 = tanh %x\n  ret %0\n}\n",
+               "T=300 S=256"}};
+    static const char *const names[] = {"tuned", "function", "kernel", "device", "threads", "isa"};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        char hex[33] = "", want[64], *json = NULL;
+        base_hash128 key;
+        size_t n;
+        rp_error err = {0};
+        forget_records();
+        compile_tuner t = tuner_of("grain=2");
+        base_free(start(is[i].text, &t, &n, NULL));
+        CHECK_OK(cache_list(store, false, keep_tuning, hex, &err), &err);
+        assert_int_equal(sscanf(hex, "%16" SCNx64 "%16" SCNx64, &key.hi, &key.lo), 2);
+        CHECK_OK(cache_get_text(store, key, "tuning_factors.json", &json, &err), &err);
+        (void)snprintf(want, sizeof want, "\"sizes\": \"%s\"", is[i].sizes);
+        if (!strstr(json, want)) fail_msg("no %s in %s", want, json);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            (void)snprintf(want, sizeof want, "\"%s\": \"", names[k]);
+            if (!strstr(json, want)) fail_msg("no %s in %s", want, json);
+        }
+        base_free(json);
     }
 }
 
@@ -578,6 +620,7 @@ int main(void) {
         cmocka_unit_test(whoever_waits_may_stop_it),
         cmocka_unit_test(what_is_too_large_is_not_compiled),
         cmocka_unit_test(a_record_that_says_something_else_is_ignored),
+        cmocka_unit_test(a_record_is_of_sizes_and_a_machine),
         cmocka_unit_test(a_damaged_file_is_ignored),
         cmocka_unit_test(measuring_keeps_to_its_budget),
         cmocka_unit_test(a_failure_costs_the_tuning_alone),

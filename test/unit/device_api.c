@@ -169,6 +169,13 @@ static void compiled_on_a_gpu(void **state) {
     compiled_device_check("cuda:0");
 }
 
+static void operands_that_are_loaded_16_bytes_at_a_time(void **state) {
+    (void)state;
+    compiled_device_check_loads("cpu");
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    compiled_device_check_loads("cuda:0");
+}
+
 static void compiled_on_a_gpu_by_threads(void **state) {
     (void)state;
     if (no_gpu) SKIP_TEST("%s", no_gpu);
@@ -409,6 +416,7 @@ int main(void) {
         cmocka_unit_test(copies_and_events),
         cmocka_unit_test(compiled_on_the_cpu),
         cmocka_unit_test(compiled_on_a_gpu),
+        cmocka_unit_test(operands_that_are_loaded_16_bytes_at_a_time),
         cmocka_unit_test(compiled_on_a_gpu_by_threads),
         cmocka_unit_test(a_gpu_has_the_threads_it_is_given),
         cmocka_unit_test(what_a_gpu_refuses),

@@ -2,8 +2,10 @@
  * to do helps. */
 #include "support/check.h"
 
+#include "base/alloc.h"
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "engine/kv_memory.h"
 #include "engine/room.h"
 #include "engine/runner.h"
 #include "support/engines.h"
@@ -210,6 +212,71 @@ static void a_smaller_value_is_one_that_fits(void **state) {
     assert_int_equal(out_there, room.size);
 }
 
+/* Ranges of that device: memory comes to them out of what it has. */
+static rp_status has_reserve(hal_device *d, size_t size, hal_reserved **out, rp_error *err) {
+    (void)err;
+    *out = base_alloc(sizeof **out);
+    assert_non_null(*out);
+    **out = (hal_reserved){.device = d, .at = &out_there, .size = size};
+    return RP_OK;
+}
+static rp_status has_commit(hal_reserved *r, size_t size, rp_error *err) {
+    assert_true(size <= r->size);
+    if (size <= r->committed) return RP_OK;
+    if (size - r->committed > has - out_there) return rp_fail(err, RP_NOMEM, "none");
+    out_there += size - r->committed;
+    r->committed = size;
+    return RP_OK;
+}
+static void has_unreserve(hal_reserved *r) {
+    out_there -= r->committed;
+    base_free(r);
+}
+static rp_status has_left(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err) {
+    (void)d, (void)kind;
+    if (size > has - out_there) return rp_fail(err, RP_NOMEM, "none");
+    out_there += size;
+    *out = &out_there;
+    return RP_OK;
+}
+
+/* What a cache that does not fit had of the device is not missed by the value that is named. */
+static void what_did_not_fit_is_given_back_first(void **state) {
+    static const hal_device_ops ops = {.info = has_info,
+                                       .alloc = has_left,
+                                       .release = has_release,
+                                       .reserve = has_reserve,
+                                       .commit = has_commit,
+                                       .unreserve = has_unreserve};
+    hal_device d = {.ops = &ops};
+    const engine_room room = {"the KV cache", "max_num_seqs", 64, HAL_DEVICE_MEMORY, 6400};
+    const size_t live = base_live();
+    (void)state;
+    has = 3300;
+    out_there = 0;
+    for (int again = 0; again < 2; again++) {
+        rp_error err = {0};
+        engine_kv_memory m = {.device = &d, .block = 100, .n_states = 2};
+        assert_int_equal(engine_kv_memory_open(&m, 32, 32, &room, &err), RP_NOMEM);
+        if (!strstr(err.text, "; max_num_seqs=16 needs less")) fail_msg("%s", err.text);
+        engine_kv_memory_close(&m);
+        assert_int_equal(out_there, 0);
+        assert_int_equal(base_live(), live);
+    }
+    rp_error err = {0};
+    engine_kv_memory m = {.device = &d, .block = 100, .n_states = 2};
+    CHECK_OK(engine_kv_memory_open(&m, 4, 32, &room, &err), &err);
+    assert_int_equal(engine_kv_memory_bytes(&m), 800);
+    assert_int_equal(engine_kv_memory_grow(&m, 17, &err), RP_NOMEM);
+    assert_int_equal(m.n_blocks, 4);
+    CHECK_OK(engine_kv_memory_grow(&m, 16, &err), &(rp_error){0});
+    assert_int_equal(m.n_blocks, 16);
+    assert_int_equal(engine_kv_memory_bytes(&m), 3300); /* a block more that the other one missed */
+    engine_kv_memory_close(&m);
+    assert_int_equal(out_there, 0);
+    assert_int_equal(base_live(), live);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_is_asked_for_the_sum),
@@ -217,6 +284,7 @@ int main(void) {
         cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
         cmocka_unit_test(a_smaller_value_is_one_that_fits),
+        cmocka_unit_test(what_did_not_fit_is_given_back_first),
     };
     machine = tree_new("machine");
     if (gpu_emulate(&why_not)) why_not = NULL;

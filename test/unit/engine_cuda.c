@@ -325,10 +325,12 @@ static void another_gpu_is_refused(void **state) {
 }
 
 static void the_cache_grows_in_place(void **state) {
-    static const kv_growth g = {"synthetic:tiny", "device=cpu", 6, 4, 40, 48};
+    static const kv_growth g = {"synthetic:tiny", "device=cpu", 6, 4, 40, 48},
+                           long_ones = {"synthetic:tiny", "device=cpu", 3, 120, 3, 128};
     (void)state;
     NEEDS_GPU();
     kv_growth_check(&g);
+    kv_growth_check_at_once(&long_ones);
     assert_int_equal(setenv("EMU_MEMORY", "67108864", 1), 0);
     kv_growth_check_full(&g);
     (void)unsetenv("EMU_MEMORY");

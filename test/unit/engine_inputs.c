@@ -69,6 +69,31 @@ static void refused(const char *mode, const char *input, const char *advice) {
     rp_engine_close(e);
 }
 
+/* Also where a step has logits of more rows than it has requests. */
+static void copied_rows_are_all_of_a_step(void **state) {
+    int32_t ids[20];
+    rp_error err = {0};
+    rp_score_options how = RP_SCORE_OPTIONS_INIT;
+    (void)state;
+    for (int i = 0; i < 20; i++) ids[i] = (i * 37 + 5) % 250;
+    for (uint32_t step = 0; step <= 3;
+         step++) { /* as many as fit, or some: heads of these are graphs */
+        double was[2];
+        for (int copies = 0; copies < 2; copies++) {
+            rp_engine *e = engine_must(
+                "synthetic:tiny",
+                (const char *[]){SMALL, "cudagraph_mode=PIECEWISE",
+                                 copies ? "cudagraph_copy_inputs=true" : "threads=1", NULL});
+            how.step = step;
+            was[copies] = must_score(e, ids, 2, 20, how);
+            if (copies) CHECK_OK(engine_runner_move_inputs(e->runner, &err), &err);
+            assert_true(was[copies] > 1 && must_score(e, ids, 2, 20, how) == was[copies]);
+            rp_engine_close(e);
+        }
+        assert_true(was[0] == was[1]);
+    }
+}
+
 static void other_inputs_may_not(void **state) {
     (void)state;
     refused("cudagraph_mode=PIECEWISE", "input 'token_ids' of piece", "cudagraph_copy_inputs");
@@ -311,6 +336,7 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(copied_inputs_may_move, nothing_left),
+        cmocka_unit_test_teardown(copied_rows_are_all_of_a_step, nothing_left),
         cmocka_unit_test_teardown(other_inputs_may_not, nothing_left),
         cmocka_unit_test_teardown(without_graphs_inputs_may_move, nothing_left),
         cmocka_unit_test_teardown(kernels_are_of_one_compiler, nothing_left),

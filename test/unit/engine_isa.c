@@ -58,6 +58,20 @@ static void setting_and_variable_do_the_same(void **state) {
     }
 }
 
+/* What is typed counts, whatever the variable says, which is not looked at then. */
+static void the_setting_wins(void **state) {
+    static const char *const variables[] = {"portable", "avx512", "nonsense"};
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 3; k++) {
+            char alone[512], both[512];
+            gen_isa isa = choose(names[i], false, alone);
+            (void)setenv("REPRISE_ISA", variables[k], 1);
+            assert_int_equal(choose(names[i], false, both), isa);
+            assert_string_equal(both, alone);
+        }
+}
+
 static void nobody_asked_nothing_is_noted(void **state) {
     char note[512];
     (void)state;
@@ -85,6 +99,7 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(setting_and_variable_do_the_same, nothing_left),
+        cmocka_unit_test_teardown(the_setting_wins, nothing_left),
         cmocka_unit_test_teardown(nobody_asked_nothing_is_noted, nothing_left),
         cmocka_unit_test_teardown(unknown_names_are_refused, nothing_left),
     };

@@ -281,6 +281,34 @@ static void coverage_equals_asking_one_by_one(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+/* Sizes of one graph are told with those of the next only where these have as much padding. */
+static void runs_of_other_padding_are_told_apart(void **state) {
+    static const int64_t sizes[] = {4, 8, 16};
+    static const char *const lines[] = {
+        "decode, requests:\n      1..8     PIECEWISE piece_t4, every 4 to piece_t8 padding at most "
+        "3 "
+        "rows\n",
+        "      9..12    PIECEWISE piece_t16                padding at most 7 rows\n"};
+    (void)state;
+    graph_params p = params(RP_CUDAGRAPH_PIECEWISE);
+    graph_dispatcher g;
+    graph_coverage c;
+    base_buf text;
+    rp_error err = {0};
+    p.max_num_seqs = 12; /* 9 to 12 have the graph of 16 tokens */
+    p.mixed_sizes = sizes;
+    p.n_mixed_sizes = 3;
+    CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+    CHECK_OK(graph_coverage_init(&c, &g, &err), &err);
+    base_buf_init(&text, 0);
+    graph_coverage_text(&c, &text);
+    for (int i = 0; i < 2; i++)
+        if (!strstr(text.data, lines[i])) fail_msg("no %s in\n%s", lines[i], text.data);
+    base_buf_done(&text);
+    graph_coverage_done(&c);
+    graph_dispatcher_done(&g);
+}
+
 /* One sequence at a time: no batch of two is told of. */
 static void coverage_of_one_sequence_has_no_batches(void **state) {
     (void)state;
@@ -405,6 +433,7 @@ int main(void) {
         cmocka_unit_test(the_ladder_is_summed_up),
         cmocka_unit_test(failure_and_cancelling_end_the_ladder),
         cmocka_unit_test(coverage_equals_asking_one_by_one),
+        cmocka_unit_test(runs_of_other_padding_are_told_apart),
         cmocka_unit_test(coverage_of_one_sequence_has_no_batches),
         cmocka_unit_test(coverage_joins_what_is_alike),
         cmocka_unit_test(coverage_keeps_paddings_apart),

@@ -405,6 +405,30 @@ static void a_capture_waits_for_nothing(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+/* Memory that goes meanwhile waits for the other queues: to wait for one that captures would end its capture. */
+static void nobody_waits_for_a_queue_that_captures(void **state) {
+    rp_error err = {0};
+    hal_device *d = NULL, *queue[2] = {NULL};
+    void *p = NULL;
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    for (int i = 0; i < 2; i++) CHECK_OK(hal_queue(d, &queue[i], &err), &err);
+    for (uint32_t want = 2; want <= 3; want++) { /* of three queues */
+        uint32_t n = 0;
+        CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+        if (want == 2) CHECK_OK(hal_capture_begin(queue[0], &err), &err);
+        cuda_fake.log[0] = 0;
+        d->ops->release(d, p, 64);
+        for (const char *at = cuda_fake.log; (at = strstr(at, "stream_synchronize ")); at++) n++;
+        if (n != want) fail_msg("%u of %u: %s", n, want, cuda_fake.log);
+        if (want == 2) CHECK_OK(hal_capture_end(queue[0], "none", NULL, NULL, &err), &err);
+    }
+    for (int i = 0; i < 2; i++) hal_close(queue[i]);
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
 static void what_is_put_off_keeps_its_context(void **state) {
     rp_error err = {0};
     hal_device *d = NULL, *other = NULL;
@@ -681,6 +705,7 @@ int main(void) {
         cmocka_unit_test(no_thread_is_left_relaxed),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
+        cmocka_unit_test(nobody_waits_for_a_queue_that_captures),
         cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),

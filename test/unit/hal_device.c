@@ -912,7 +912,11 @@ static void modules_load_and_give_symbols(void **state) {
     assert_int_equal(code, 0);
     hal_module *m = NULL;
     hal_function fn = {0};
+    hal_log_record(d, true);
     assert_int_equal(d->ops->module_load(d, so, &m, &err), RP_OK);
+    const char *told = hal_log_at(d, 0); /* by name: folders are the user's */
+    if (f->runs) assert_true(told && strstr(told, "module_load k") && !strchr(told, '/'));
+    hal_log_record(d, false);
     assert_int_equal(d->ops->module_symbol(m, "twice", &fn, &err), RP_OK);
     int64_t *a = get_memory(d, N * 8);
     void *arg[] = {a};

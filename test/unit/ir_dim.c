@@ -437,8 +437,48 @@ static void long_forms_are_factored(void **state) {
     }
 }
 
+/* Programs of a damaged plan: what is taken is there, one value is left, every operation is one, and nothing overflows. */
+static void programs_that_are_none_have_no_bounds(void **state) {
+    enum {
+        C = IR_DIM_CODE_CONST,
+        S = IR_DIM_CODE_SYMBOL,
+        ADD = IR_DIM_CODE_ADD,
+        MUL = IR_DIM_CODE_MUL
+    };
+    static const struct {
+        ir_dim_code code;
+        bool sound;
+    } is[] = {{{.n = 1, .op = {C}, .k = {7}}, true},
+              {{.n = 3, .op = {C, S, ADD}, .k = {7, 0}}, true},
+              {{.n = 2, .op = {C, C}, .k = {7, 8}}, false},
+              {{.n = 4, .op = {S, S, S, ADD}, .k = {0}}, false},
+              {{.n = 1, .op = {ADD}}, false},
+              {{.n = 2, .op = {C, MUL}, .k = {7}}, false},
+              {{.n = 4, .op = {C, ADD, C, C}, .k = {7}}, false},
+              {{.n = 1, .op = {S}, .k = {-1}}, false},
+              {{.n = 1, .op = {S}, .k = {UINT32_MAX}}, false},
+              {{.n = 1, .op = {IR_DIM_CODE_OP_COUNT_}}, false},
+              {{.n = IR_DIM_CODE_MAX + 1}, false},
+              {{.n = 2, .op = {S, IR_DIM_CODE_FLOORDIV}, .k = {0, 0}}, false},
+              {{.n = 2, .op = {S, IR_DIM_CODE_MOD}, .k = {0, 0}}, false},
+              {{.n = 2, .op = {S, IR_DIM_CODE_MOD}, .k = {0, 3}}, true},
+              {{.n = 2, .op = {C, IR_DIM_CODE_ADD_CONST}, .k = {INT64_MAX, 1}}, false},
+              {{.n = 2, .op = {C, IR_DIM_CODE_MUL_CONST}, .k = {INT64_MIN, -1}}, false},
+              {{.n = 3, .op = {C, C, MUL}, .k = {INT64_MAX, 2}}, false}};
+    const fixture *f = *state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        int64_t lo, hi;
+        if (ir_dim_code_bounds(&is[i].code, symbol_range, f->t, &lo, &hi) != is[i].sound)
+            fail_msg("program %zu", i);
+    }
+    ir_dim_code deep = {.n = IR_DIM_CODE_MAX};
+    int64_t lo, hi;
+    assert_false(ir_dim_code_bounds(&deep, symbol_range, f->t, &lo, &hi));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(programs_that_are_none_have_no_bounds, setup, teardown),
         cmocka_unit_test_setup_teardown(equal_forms_are_one_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_are_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_sizes_have_a_nominal_one, setup, teardown),

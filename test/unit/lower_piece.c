@@ -212,8 +212,9 @@ static void products_on_tensor_cores_round_rows_as_they_read_them(void **state) 
     ir_graph_free(opt);
 }
 
-/* q, k and v behind a norm's rows, turned by angles of another piece and stored; q is returned, and what is turned of it once more where `twice`. */
-static ir_graph *heads_graph(rp_dtype cache, bool twice) {
+/* q, k and v behind a norm's rows, turned by angles of another piece and stored; q is returned, and what is turned of it once more where `twice`;
+ * also: a state that k, or its product where that is "raw", is stored to, too. */
+static ir_graph *heads_of(rp_dtype cache, bool twice, const char *also) {
     rp_graph *g = rp_graph_new("heads");
     rp_dim T = rp_symbol(g, "T", 1, 1024), NB = rp_symbol(g, "NB", 1, 1024);
     rp_error err = {0};
@@ -232,6 +233,9 @@ static ir_graph *heads_graph(rp_dtype cache, bool twice) {
         out[1] = y;
         if (i != 1) y = rp_rope_interleaved(rp_reshape(y, RP_SHAPE(T, 2, 32)), cos, sin);
         y = rp_reshape(y, RP_SHAPE(T, 64));
+        if (i == 0 && also)
+            (void)rp_kv_store(rp_state(g, also, cache, RP_SHAPE(NB, 2, 16, 32)),
+                              strcmp(also, "raw") == 0 ? out[1] : y, slots);
         out[0] = y;
         if (i < 2)
             (void)rp_kv_store(rp_state(g, i ? "vs" : "ks", cache, RP_SHAPE(NB, 2, 16, 32)), y,
@@ -241,6 +245,10 @@ static ir_graph *heads_graph(rp_dtype cache, bool twice) {
     CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
     rp_graph_free(g);
     return opt;
+}
+
+static ir_graph *heads_graph(rp_dtype cache, bool twice) {
+    return heads_of(cache, twice, NULL);
 }
 
 static uint32_t count_named(const ir_graph *g, const char *what) {
@@ -266,6 +274,17 @@ static void products_on_tensor_cores_turn_and_store_heads(void **state) {
     ir_graph_free(g);
     ir_graph_free(f16);
     ir_graph_free(read);
+}
+
+/* Each product has one end: of two, neither is forgotten. */
+static void heads_that_are_stored_twice_stay_two(void **state) {
+    static const char *const also[] = {"ks2", "raw"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        ir_graph *g = heads_of(RP_DTYPE_BF16, false, also[i]);
+        if (count_named(g, "kv_store") == 0) fail_msg("%s is not stored", also[i]);
+        ir_graph_free(g);
+    }
 }
 
 /* Two products of which the second reads the rows of the first; these are returned, too, where `seen`. */
@@ -488,6 +507,47 @@ static void launches_name_their_fusion(void **state) {
     }
 }
 
+/* What a kernel is called in tables: what is multiplied, with the columns of all products side by side, each once; else its name and
+ * what it reads from others, the first few. */
+static void labels_say_what_is_computed(void **state) {
+    static const struct {
+        const char *text, *label;
+    } is[] = {
+        {"graph @g(%x: f32[T,64]) where T in [1,64] {\n"
+         "  %a = param @a : q4_1[64,64]\n  %b = param @b : q4_1[64,64]\n"
+         "  %c = param @c : q4_1[96,64]\n  %d = param @d : q4_1[96,64]\n"
+         "  %da = dequant %a\n  %db = dequant %b\n  %dc = dequant %c\n  %dd = dequant %d\n"
+         "  %ma = matmul %x, %da {trans_b=true}\n  %mb = matmul %x, %db {trans_b=true}\n"
+         "  %mc = matmul %x, %dc {trans_b=true}\n  %md = matmul %x, %dd {trans_b=true}\n"
+         "  %g = mul %ma, %mb\n  %h = mul %mc, %md\n  ret %g, %h\n}\n",
+         "mm(64x64, 64x320)"},
+        {"graph @g(%x: f32[3,50,70], %w: f32[3,70,33]) {\n  %y = matmul %x, %w\n"
+         "  %z = exp %y\n  ret %z\n}\n",
+         "bmm(3x50x70, 3x70x33)"},
+        {"graph @g(%x: f32[T,8], %y: f32[8], %s: f32[]) where T in [1,4096] {\n"
+         "  %two = const 2.0\n  %0 = mul %x, %two\n  %1 = add %0, %y\n  %2 = mul %1, %s\n"
+         "  ret %2\n}\n",
+         "poi_fused_mul_add(256x8, 8, 1)"},
+        {"graph @g(%a: f32[7], %b: f32[7], %c: f32[1], %d: f32[7], %e: f32[7]) {\n"
+         "  %0 = add %a, %b\n  %1 = mul %0, %c\n  %2 = sub %1, %d\n  %3 = div %2, %e\n"
+         "  ret %3\n}\n",
+         "poi_fused_add_mul_sub_div(7, 7, 1, 7)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        lower_options o = {.isa = GEN_ISA_PORTABLE, .labels = true};
+        lower_piece p;
+        rp_error err = {0};
+        ir_graph *g;
+        CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_int_equal(p.n_kernels, 1);
+        assert_string_equal(p.kernels[0].label, is[i].label);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void the_source_is_the_unit_of_all_kernels(void **state) {
     static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
     (void)state;
@@ -587,6 +647,48 @@ static void what_has_no_form_for_a_gpu_is_said(void **state) {
                      "lower::own is a custom op of the host, which cannot run on a GPU");
 }
 
+/* Slices of a block format have no compiled form; what else a loop is given may be packed. */
+static void slices_of_blocks_are_refused(void **state) {
+    static const char *const refused =
+        "scan: slices of a block format, q8_0[4,2,32], have no compiled form; dequant it";
+    static const struct {
+        const char *text;
+        bool fits;
+    } is[] = {
+        {"graph @g(%h: f32[2,32]) {\n  %w = param @w : q8_0[4,2,32]\n"
+         "  %0 = scan %h, %w {carried=1, sliced=1, body=graph @step(%h: f32[2,32], %w: q8_0[2,32]) "
+         "{\n    %0 = dequant %w\n    %1 = add %h, %0\n    ret %1\n  }}\n  ret %0\n}\n",
+         false},
+        {"graph @g(%h: f32[2,32], %i: f32[2,32], %x: f32[4]) {\n  %w = param @w : q8_0[4,2,32]\n"
+         "  %0 = scan %h, %i, %x, %w {carried=2, sliced=2, body=graph @step(%h: f32[2,32], %i: "
+         "f32[2,32], %x: f32[], %w: q8_0[2,32]) {\n    %0 = dequant %w\n    %1 = add %h, %0\n"
+         "    %2 = mul %i, %x\n    ret %1, %2\n  }}\n  ret %0\n}\n",
+         false},
+        {"graph @g(%h: f32[2,32], %x: f32[4]) {\n  %w = param @w : q8_0[2,32]\n"
+         "  %0 = scan %h, %x, %w {carried=1, sliced=1, body=graph @step(%h: f32[2,32], %x: f32[], "
+         "%w: q8_0[2,32]) {\n    %0 = dequant %w\n    %1 = mul %0, %x\n    %2 = add %h, %1\n"
+         "    ret %2\n  }}\n  ret %0\n}\n",
+         true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
+        for (int gpu = 0; gpu < 2; gpu++) {
+            lower_options o = {.isa = GEN_ISA_PORTABLE, .target = gpu ? GEN_CUDA : GEN_HOST};
+            lower_piece p;
+            rp_error err = {0};
+            ir_graph *g;
+            CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
+            rp_status st = lower_graph(g, &o, &p, &err);
+            if (is[i].fits) {
+                CHECK_OK(st, &err);
+                lower_done(&p);
+            } else {
+                assert_int_equal(st, RP_UNSUPPORTED);
+                if (!strstr(err.text, refused)) fail_msg("%s", err.text);
+            }
+            ir_graph_free(g);
+        }
+}
+
 static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
@@ -616,16 +718,19 @@ int main(void) {
         cmocka_unit_test(segments_begin_behind_those_in_front),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(launches_name_their_fusion),
+        cmocka_unit_test(labels_say_what_is_computed),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(long_columns_are_summed_row_by_row),
         cmocka_unit_test(tiles_go_down_in_whole_lines),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
+        cmocka_unit_test(slices_of_blocks_are_refused),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(large_matrices_of_few_rows_are_read_where_they_lie),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
+        cmocka_unit_test(heads_that_are_stored_twice_stay_two),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
         cmocka_unit_test(products_of_few_rows_ask_for_little_early),
         cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),

@@ -71,6 +71,19 @@ static void others_are_refused(void **state) {
     refused("{");
     refused("x");
     refused(FOR SYSTEM("a' + name + 'b") ROLE_CONTENT "{% endfor %}");
+    refused(FOR SYSTEM("a\x02") ROLE_CONTENT "{% endfor %}");
+    refused(FOR SYSTEM("a\\\x01") ROLE_CONTENT "{% endfor %}");
+}
+
+/* What frames a string in the canonical form is none in a template: neither spelled out within one literal nor beside them. */
+static void frames_of_strings_are_refused(void **state) {
+    (void)state;
+    refused(FOR "{{'<|im_start|>\x02+message[\x01role\x02]+\x01\n\x02+message[\x01"
+                "content\x02]+\x01<|im_end|>\n'}}{% endfor %}");
+    refused(FOR "{{'<|im_start|>' + message[\x01role\x02] + '\\n' + message['content'] + "
+                "'<|im_end|>\\n'}}{% endfor %}");
+    refused(FOR ROLE_CONTENT "{% endfor %}{% if add_generation_prompt %}{{\x01<|im_start|>assistant"
+                             "\\n\x02}}{% endif %}");
 }
 
 static void every_prefix_is_refused(void **state) {
@@ -114,6 +127,11 @@ static void messages_are_written(void **state) {
     assert_int_equal(model_chat_apply(&c, m, 0, true, &out, &err), RP_INVALID);
     model_message nobody = {base_str_of(""), base_str_of("x")};
     assert_int_equal(model_chat_apply(&c, &nobody, 1, true, &out, NULL), RP_INVALID);
+    const model_message later[] = {m[0], m[1], nobody};
+    err = (rp_error){0};
+    assert_int_equal(model_chat_apply(&c, later, 3, true, &out, &err), RP_INVALID);
+    assert_string_equal(err.text, "message 3 has no role: system, user or assistant");
+    err = (rp_error){0};
     model_chat_done(&c);
 
     err = (rp_error){0};
@@ -149,8 +167,11 @@ static void every_allocation_fails_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chatml_is_recognised),        cmocka_unit_test(others_are_refused),
-        cmocka_unit_test(every_prefix_is_refused),     cmocka_unit_test(messages_are_written),
+        cmocka_unit_test(chatml_is_recognised),
+        cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(frames_of_strings_are_refused),
+        cmocka_unit_test(every_prefix_is_refused),
+        cmocka_unit_test(messages_are_written),
         cmocka_unit_test(every_allocation_fails_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

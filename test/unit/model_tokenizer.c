@@ -52,6 +52,25 @@ static void merges_apply_in_order(void **state) {
     base_buf_done(&file);
 }
 
+static model_source *open_named(const char *const *names, uint32_t n, const char *const *merges,
+                                uint32_t n_merges, base_buf *file);
+
+/* Of two equal merges the first has the rank, whatever lies between. */
+static void the_first_of_equal_merges_counts(void **state) {
+    static const char *const names[] = {"a", "b", "c", "ab", "bc"};
+    static const char *const first[] = {"a b", "b c", "a b"}, *const last[] = {"b c", "a b", "b c"};
+    base_buf file = {0}, other = {0};
+    (void)state;
+    model_source *s = open_named(names, 5, first, 3, &file);
+    encodes(model_source_tokenizer(s), "abc", 0, "ab|c");
+    model_source_free(s);
+    s = open_named(names, 5, last, 3, &other);
+    encodes(model_source_tokenizer(s), "abc", 0, "a|bc");
+    model_source_free(s);
+    base_buf_done(&file);
+    base_buf_done(&other);
+}
+
 /* Tokens with these texts, and others that nobody asks for. */
 static model_source *open_named(const char *const *names, uint32_t n, const char *const *merges,
                                 uint32_t n_merges, base_buf *file) {
@@ -522,6 +541,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_must_be_known),
         cmocka_unit_test(merges_apply_in_order),
+        cmocka_unit_test(the_first_of_equal_merges_counts),
         cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
         cmocka_unit_test(any_number_of_special_tokens),

@@ -430,6 +430,37 @@ static void the_log_counts_and_gives_reasons(void **state) {
     rp_graph_free(g);
 }
 
+/* Nodes that move from the epilogue of a product to the loop that reads them are told with another node of that loop. */
+static void nodes_that_move_are_told_with_whom(void **state) {
+    static const char text[] =
+        "graph @moves(%x: f32[T,64], %w: f32[64,96]) where T in [1,64] {\n"
+        "  %y = matmul %x, %w\n  %e = exp %y\n  %s = sum %e {axis=1, keep=true}\n"
+        "  %d = div %e, %s\n  ret %y, %d\n}\n";
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    uint32_t moved = 0, told = 0;
+    (void)state;
+    n_lines = 0;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    rp_log_set_callback(keep_line, NULL);
+    assert_int_equal(rp_log_set_channels("+fusion", NULL), RP_OK);
+    fused x = fuse(g, NULL);
+    rp_log_set_callback(NULL, NULL);
+    assert_int_equal(rp_log_set_channels("", NULL), RP_OK);
+    for (uint32_t i = 0; i < x.f.n_refusals; i++) moved += x.f.refusals[i].moved;
+    for (int i = 0; i < n_lines; i++) {
+        unsigned a, b;
+        const char *at = strstr(lines[i], "- Fusing `op");
+        if (!at || sscanf(at, "- Fusing `op%u` with `op%u`", &a, &b) != 2) continue;
+        if (a == b) fail_msg("%s", lines[i]);
+        told += strstr(at, ", instead of what it was fused with") != NULL;
+    }
+    assert_true(moved > 0);
+    assert_int_equal(told, moved);
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_graph *g = llama(1);
     size_t live = base_live();
@@ -457,6 +488,7 @@ int main(void) {
         cmocka_unit_test(a_layer_is_nine_kernels),
         cmocka_unit_test(switches_keep_their_fusion_apart),
         cmocka_unit_test(the_log_counts_and_gives_reasons),
+        cmocka_unit_test(nodes_that_move_are_told_with_whom),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,16 @@
 /* Whether the iterations of a loop may run in any order, against all pairs of them: random loops over a few elements. */
 #include "support/check.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "sched/rules.h"
 
-enum { MAX_ACCESSES = 3, INNER = 3, BUFS = 3, FIRST = 40 /* no index is negative */ };
+enum { MAX_ACCESSES = 3, INNER = 3, BUFS = 4, FIRST = 40 /* no index is negative */ };
 
-static const uint32_t slots[BUFS] = {0, 1, 0}; /* two names of one argument */
+static const uint32_t slots[BUFS] = {0, 1, 0, 0}; /* three names of one argument, */
+static const rp_dtype types[BUFS] = {RP_DTYPE_F32, RP_DTYPE_F32, RP_DTYPE_F32,
+                                     RP_DTYPE_BF16}; /* of which one has other elements */
 
 /* Element step * i + inner * j + far * (i / by) + near * (i % by) + at of a buffer, in iteration i and inner iteration j. */
 typedef struct access {
@@ -28,14 +32,17 @@ static int64_t pick(int64_t lo, int64_t hi) {
     return lo + (int64_t)((rng >> 33) % (uint64_t)(hi - lo + 1));
 }
 
+static int64_t first; /* index of a case */
+
 static int64_t element(const access *a, int64_t i, int64_t j) {
-    int64_t at = FIRST + a->at + a->step * i + a->inner * j;
+    int64_t at = first + a->at + a->step * i + a->inner * j;
     return a->by ? at + a->far * (i / a->by) + a->near * (i % a->by) : at;
 }
 
 static loop_case random_case(void) {
     loop_case c = {.n = pick(1, 9), .n_accesses = (uint32_t)pick(1, MAX_ACCESSES)};
     access like = {0};
+    bool halves = false;
     for (uint32_t k = 0; k < c.n_accesses; k++) {
         access a = {.buf = (uint32_t)pick(0, BUFS - 1), .step = pick(-3, 4), .at = pick(0, 4)};
         if (pick(0, 2) == 0) a.inner = pick(-1, 2);
@@ -51,6 +58,13 @@ static loop_case random_case(void) {
         }
         a.stores = k == 0 || pick(0, 2) == 0;
         c.access[k] = like = a;
+        halves = halves || types[a.buf] == RP_DTYPE_BF16;
+    }
+    /* Elements of two sizes lie beside each other near the beginning alone. */
+    first = halves ? 0 : FIRST;
+    for (uint32_t k = 0; halves && k < c.n_accesses; k++) {
+        c.access[k].step = llabs(c.access[k].step);
+        c.access[k].inner = llabs(c.access[k].inner);
     }
     return c;
 }
@@ -60,7 +74,7 @@ static kir_ref times(kir_func *f, kir_ref x, int64_t k) {
 }
 
 static kir_ref index_of(kir_func *f, const access *a, kir_ref i, kir_ref j) {
-    kir_ref at = kir_const_i(f, FIRST + a->at);
+    kir_ref at = kir_const_i(f, first + a->at);
     if (a->step) at = kir_bin(f, KIR_IADD, at, times(f, i, a->step));
     if (a->inner) at = kir_bin(f, KIR_IADD, at, times(f, j, a->inner));
     if (!a->by) return at;
@@ -72,9 +86,9 @@ static kir_ref index_of(kir_func *f, const access *a, kir_ref i, kir_ref j) {
 /* par 2 { loop n { loop INNER { accesses } } }; *loop is the one in the middle. */
 static kir_func *build(const loop_case *c, kir_ref *loop) {
     kir_func *f = kir_new("random", KIR_KERNEL, NULL);
-    static const char *const names[BUFS] = {"x", "y", "also_x"};
+    static const char *const names[BUFS] = {"x", "y", "also_x", "halves_of_x"};
     for (uint32_t b = 0; b < BUFS; b++)
-        assert_int_equal(kir_add_buf(f, names[b], KIR_ARG, RP_DTYPE_F32, slots[b], 0, 0), b);
+        assert_int_equal(kir_add_buf(f, names[b], KIR_ARG, types[b], slots[b], 0, 0), b);
     (void)kir_begin(f, KIR_PAR, kir_const_i(f, 2));
     *loop = kir_begin(f, KIR_LOOP, kir_const_i(f, c->n));
     kir_ref j = kir_begin(f, KIR_LOOP, kir_const_i(f, INNER)), value = kir_const_f(f, 1.0);
@@ -92,12 +106,18 @@ static kir_func *build(const loop_case *c, kir_ref *loop) {
     return f;
 }
 
+static bool overlap(const access *a, int64_t at, const access *b, int64_t other) {
+    const int64_t x = (int64_t)rp_dtype_block_bytes(types[a->buf]),
+                  y = (int64_t)rp_dtype_block_bytes(types[b->buf]);
+    return at * x < (other + 1) * y && other * y < (at + 1) * x;
+}
+
 /* Two iterations touch one element, and one of them writes it. */
 static bool meet(const access *a, int64_t i, const access *b, int64_t k) {
     if (slots[a->buf] != slots[b->buf] || !(a->stores || b->stores)) return false;
     for (int64_t j = 0; j < INNER; j++)
         for (int64_t l = 0; l < INNER; l++)
-            if (element(a, i, j) == element(b, k, l)) return true;
+            if (overlap(a, element(a, i, j), b, element(b, k, l))) return true;
     return false;
 }
 

@@ -1,0 +1,112 @@
+/* Where a tensor of a result lies, form by form, and how much of what a call was given is kept to be compared. */
+#include "support/check.h"
+
+#include "autograph/before.h"
+#include "autograph/manager.h"
+#include "autograph/place.h"
+#include "base/alloc.h"
+#include "device/device.h"
+
+static float m[32], elsewhere[32];
+
+static rp_value tensor(rp_dtype dtype, void *at, uint32_t rank, int64_t a, int64_t b) {
+    return rp_value_tensor((rp_buffer){dtype, rank, {a, b}, at});
+}
+
+static rp_value strided(rp_value v, int64_t a, int64_t b) {
+    v.strided = true;
+    v.stride[0] = a;
+    v.stride[1] = b;
+    return v;
+}
+
+static rp_value indirect(rp_value v) {
+    v.indirect = true;
+    return v;
+}
+
+/* An argument is given back whole where the form is its own: type, rank, every size, no strides. Else a part of it is. */
+static void an_argument_is_whole_in_its_own_form(void **state) {
+    const rp_value x = tensor(RP_DTYPE_F32, m, 2, 4, 8), at = indirect(x);
+    const struct {
+        rp_value arg, v;
+        autograph_home home;
+        bool whole;
+        size_t offset;
+    } is[] = {
+        {x, x, AUTOGRAPH_IN_ARGUMENT, true, 0},
+        {x, tensor(RP_DTYPE_I32, m, 2, 4, 8), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_BF16, m, 2, 4, 8), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_F32, m, 1, 32, 0), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_F32, m, 2, 8, 4), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_F32, m, 2, 4, 4), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_F32, m, 2, 3, 8), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, tensor(RP_DTYPE_F32, m + 8, 2, 3, 8), AUTOGRAPH_IN_ARGUMENT, false, 32},
+        {x, tensor(RP_DTYPE_F32, m + 8, 2, 4, 8), AUTOGRAPH_ELSEWHERE, false, 0},
+        {x, tensor(RP_DTYPE_I64, m, 2, 4, 8), AUTOGRAPH_ELSEWHERE, false, 0},
+        {x, strided(tensor(RP_DTYPE_F32, m, 2, 8, 4), 1, 8), AUTOGRAPH_IN_ARGUMENT, false, 0},
+        {x, strided(tensor(RP_DTYPE_F32, m, 2, 8, 4), 1, 9), AUTOGRAPH_ELSEWHERE, false, 0},
+        {x, tensor(RP_DTYPE_F32, elsewhere, 2, 4, 8), AUTOGRAPH_ELSEWHERE, false, 0},
+        {at, x, AUTOGRAPH_IN_ARGUMENT, true, 0},
+        {at, tensor(RP_DTYPE_I32, m, 2, 4, 8), AUTOGRAPH_ELSEWHERE, false, 0},
+        {at, tensor(RP_DTYPE_F32, m, 2, 3, 8), AUTOGRAPH_ELSEWHERE, false, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        const rp_call call = {0};
+        const rp_value both[] = {tensor(RP_DTYPE_F32, elsewhere + 16, 1, 8, 0), is[i].arg};
+        const rp_value args = rp_value_tuple((rp_value *)(uintptr_t)both, 2);
+        const autograph_place p = autograph_place_of(&call, &args, &is[i].v);
+        if (p.home != is[i].home || p.whole != is[i].whole || p.offset != is[i].offset)
+            fail_msg("%zu: home %d, whole %d, offset %zu", i, (int)p.home, p.whole, p.offset);
+        if (p.home == AUTOGRAPH_ELSEWHERE) continue;
+        assert_int_equal(p.number, 1);
+        assert_ptr_equal(autograph_place_at(&p, &call, &args), is[i].v.tensor.data);
+        rp_value own = is[i].v;
+        own.tensor.data = NULL;
+        if (!autograph_place_give(&p, &args, &own)) fail_msg("%zu is not given", i);
+        assert_ptr_equal(own.tensor.data, is[i].v.tensor.data);
+        assert_int_equal(own.tensor.dtype, is[i].v.tensor.dtype);
+    }
+}
+
+/* The bound is of all that one call keeps, not of each. */
+static void so_much_is_kept_of_a_call(void **state) {
+    enum { PIECE = 16 << 20, MOST = 4 };
+    rp_error err = {0};
+    rp_device *d = NULL;
+    hal_device *queue = NULL;
+    autograph_before b = {0};
+    char *memory = base_alloc(PIECE);
+    (void)state;
+    assert_non_null(memory);
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(device_queue(d, &queue, &err), &err);
+    autograph_before_open(&b, d, queue);
+    for (uint32_t i = 0; i < MOST + 2; i++) autograph_before_keep(&b, memory, PIECE, i, false);
+    assert_int_equal(b.n, MOST);
+    autograph_before_keep(&b, memory, 1, MOST, false);
+    assert_int_equal(b.n, MOST);
+    autograph_before_done(&b);
+    autograph_before_open(&b, d, queue);
+    autograph_before_keep(&b, memory, PIECE, 0, false);
+    autograph_before_keep(&b, memory, 4u * PIECE, 1, false);
+    autograph_before_keep(&b, memory, 1, 2, false);
+    assert_int_equal(b.n, 2);
+    memory[0]++;
+    rp_status st = autograph_before_check(&b, true, &err);
+    assert_int_equal(st, RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "tensor 0 of the arguments is written"));
+    autograph_before_done(&b);
+    hal_close(queue);
+    rp_device_close(d);
+    base_free(memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_argument_is_whole_in_its_own_form),
+        cmocka_unit_test(so_much_is_kept_of_a_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
