@@ -78,6 +78,14 @@ static void jobs_hold_whole_units(void **state) {
     assert_int_equal(for_some_rows(16, 4, 1, 128).tiles, LOWER_JOB_TILES);
 }
 
+/* The graph of a text, lowered for a GPU; the caller frees both. */
+static void lower_text(const char *text, lower_piece *p, ir_graph **g) {
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    CHECK_OK(ir_parse(text, strlen(text), g, &err), &err);
+    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+}
+
 /* Kernels of a row of heads that are turned by angles, which are gathered in the same group by an input of that type, and stored. */
 static uint32_t kernels_of_turned_heads(const char *type) {
     static const char text[] =
@@ -124,11 +132,8 @@ static const char *gather_of(int64_t rows, const char *more, lower_piece *p, ir_
         "  %%h = gather %%heads, %%rows\n  %%x = cast %%h {dtype=bf16}\n"
         "  %%y = matmul %%x, %%w {trans_b=true}\n  %%z = add %%y, %%l\n  ret %%z%s }\n";
     char graph[sizeof text + 20];
-    lower_options o = {.target = GEN_CUDA};
-    rp_error err = {0};
     (void)snprintf(graph, sizeof graph, text, more);
-    CHECK_OK(ir_parse(graph, strlen(graph), g, &err), &err);
-    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+    lower_text(graph, p, g);
     const lower_alt *alt = p->launches[0].alts;
     while (alt->max < rows) alt++;
     return alt->symbol;
@@ -164,13 +169,10 @@ static void made_rows_have_room(void **state) {
         "  %ss = sum %0 {axis=1, keep=true}\n  %ms = mul %ss, %k\n  %me = add %ms, %eps\n"
         "  %rs = rsqrt %me\n  %1 = mul %x, %rs\n  %2 = cast %1 {dtype=bf16}\n"
         "  %y = matmul %2, %w {trans_b=true}\n  ret %y }\n";
-    lower_options o = {.target = GEN_CUDA};
     lower_piece p;
-    rp_error err = {0};
     ir_graph *g;
     (void)state;
-    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    lower_text(text, &p, &g);
     const lower_launch *made = &p.launches[1];
     assert_int_equal(made->n_alts, 5);
     assert_null(made->alts[0].symbol); /* the product makes its own */
@@ -198,13 +200,10 @@ static bool has_template(const char *squares, const char *mean, const char *eps,
         "  %%rs = rsqrt %%me\n  %%xn = mul %s\n  %%xw = mul %s\n"
         "  %%c = cast %%xw {dtype=bf16}\n  %%y = matmul %%c, %%w {trans_b=true}\n  ret %%y }\n";
     char graph[sizeof text + 100];
-    lower_options o = {.target = GEN_CUDA};
     lower_piece p;
-    rp_error err = {0};
     ir_graph *g;
     (void)snprintf(graph, sizeof graph, text, squares, mean, eps, scaled, gained);
-    CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    lower_text(graph, &p, &g);
     bool has = strstr(p.source, "rk_norm<320, ") != NULL;
     if (has) assert_non_null(strstr(p.source, ", 0x1p-8f, 0x1p-20f);"));
     lower_done(&p);
@@ -234,13 +233,10 @@ static bool asks_near(const char *behind, int *which) {
                                "  %%1 = matmul %%x, %%b {trans_b=true}\n%s }\n";
     static const char near[] = "return rk_near::is(s[";
     char graph[sizeof text + 200];
-    lower_options o = {.target = GEN_CUDA};
     lower_piece p;
-    rp_error err = {0};
     ir_graph *g;
     (void)snprintf(graph, sizeof graph, text, behind);
-    CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    lower_text(graph, &p, &g);
     assert_non_null(strstr(p.source, "rk_by_elements")); /* on tensor cores */
     const char *at = strstr(p.source, near);
     if (at) *which = at[sizeof near - 1] - '0';
@@ -270,11 +266,8 @@ static void lower_gates(const char *lines, lower_piece *p, ir_graph **g) {
         "  %%0 = matmul %%x, %%g {trans_b=true}\n  %%1 = matmul %%x, %%u {trans_b=true}\n%s\n"
         "  %%h = cast %%y {dtype=bf16}\n  %%r = matmul %%h, %%d {trans_b=true}\n  ret %%r }\n";
     char graph[sizeof text + 200];
-    lower_options o = {.target = GEN_CUDA};
-    rp_error err = {0};
     (void)snprintf(graph, sizeof graph, text, lines);
-    CHECK_OK(ir_parse(graph, strlen(graph), g, &err), &err);
-    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+    lower_text(graph, p, g);
 }
 
 static uint32_t count(const char *text, const char *what) {
@@ -324,9 +317,7 @@ static void long_sums_are_of_two_halves(void **state) {
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         char graph[400], more[120] = "";
         const int k = want[i].k, beside = want[i].beside;
-        lower_options o = {.target = GEN_CUDA};
         lower_piece p;
-        rp_error err = {0};
         ir_graph *g;
         if (beside)
             (void)snprintf(more, sizeof more,
@@ -338,8 +329,7 @@ static void long_sums_are_of_two_halves(void **state) {
                        "  %%a = param @a : bf16[%d,%d]\n"
                        "  %%0 = matmul %%x, %%a {trans_b=true}\n%s  ret %%0%s }\n",
                        k, want[i].columns, k, more, beside ? ", %1" : "");
-        CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        lower_text(graph, &p, &g);
         const lower_launch *l = &p.launches[p.n_launches - 1];
         for (int64_t rows = 256; rows <= 513; rows += rows == 256 ? 1 : 256) {
             const bool halved = rows == 257 && *want[i].symbol && strstr(want[i].symbol, "_h");
