@@ -126,7 +126,7 @@ static bool is_multiple(const sum *a, const sum *b, int64_t *times, int64_t *mor
 
 static bool put_split(const ir_dims *t, const sum *s, uint32_t atom, ir_dim_code *c) {
     sum with, rest, again;
-    int64_t k, more;
+    int64_t k, more = 0;
     split(s, atom, &with, &rest);
     again = with;
     if (!put_sum(t, &again, c) || !put_factor(t, atom, c)) return false;
