@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "compile/skips.h"
 #include "ir/site.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "pass/pipeline.h"
 
 typedef struct reporter {
@@ -170,7 +170,7 @@ static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_b
     lower_piece p = {0};
     rp_status st = RP_OK;
     RP_TRY_OUT(pass_run_all(g, &o, &after, err));
-    RP_TRY_OUT(lower_graph(after, &lo, &p, err));
+    RP_TRY_OUT(target_lower(after, &lo, &p, err));
     for (uint32_t i = 0; i < p.n_launches; i++) {
         if (i) base_buf_puts(out, ", ");
         RP_TRY_OUT(put_name(&p.launches[i], skips, out, err));

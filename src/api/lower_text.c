@@ -12,6 +12,7 @@
 #include "gen/gen.h"
 #include "pass/fuse.h"
 #include "pass/pipeline.h"
+#include "target/target.h"
 
 typedef enum stage {
     STAGE_FUSION,
@@ -55,8 +56,8 @@ static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_
         o.schedule = b;
         o.scheduled = which == STAGE_SCHEDULE ? &sched_cpu : &sched_cuda;
     }
-    if (which == STAGE_CUDA) o.cuda = b;
-    RP_TRY(lower_graph(g, &o, &p, err));
+    if (which == STAGE_CUDA) o.printed = b, o.printed_for = GEN_CUDA;
+    RP_TRY(target_lower(g, &o, &p, err));
     if (which == STAGE_C) lower_source_print(&p, b);
     lower_done(&p);
     return RP_OK;
@@ -85,7 +86,7 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
     for (uint32_t i = 0; i < s.n_pieces; i++) {
         lower_options o = {.isa = isa};
         if (s.pieces[i].distinct != i) continue;
-        RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
+        RP_TRY_OUT(target_lower(s.pieces[i].graph, &o, &lowered[i].piece, err));
         RP_TRY_OUT(api_own_functions(&lowered[i], isa, err));
         const api_inner how = {.backend = &compile_inductor, .lower = &o, .isa = isa};
         RP_TRY_OUT(api_inner_plans(&lowered[i], &how, err));

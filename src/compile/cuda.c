@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "compile/compile.h"
+#include "target/target.h"
 
 static rp_status initialize_cache(const compile_host *h, rp_error *err) {
     if (h->store && h->nvrtc) return RP_OK;
@@ -21,7 +22,7 @@ static rp_status lower(const ir_graph *g, const lower_options *opt, lower_piece 
                        rp_error *err) {
     lower_options cuda = *opt;
     cuda.target = GEN_CUDA;
-    return lower_graph(g, &cuda, out, err);
+    return target_lower(g, &cuda, out, err);
 }
 
 static rp_status compile(const compile_host *h, const compile_unit *u, compile_code *out,

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "compile/compile.h"
+#include "target/target.h"
 
 static rp_status initialize_cache(const compile_host *h, rp_error *err) {
     if (h->store && h->toolchain) return RP_OK;
@@ -45,6 +46,6 @@ static rp_status load(const compile_host *h, const compile_unit *u, const char *
 const rp_compiler compile_inductor = {.name = "inductor",
                                       .initialize_cache = initialize_cache,
                                       .compute_hash = compute_hash,
-                                      .lower = lower_graph,
+                                      .lower = target_lower,
                                       .compile = compile,
                                       .load = load};

@@ -13,7 +13,7 @@
 #include "gen/exchange.h"
 
 enum {
-    N_SM = 132,         /* that tiles are chosen for, as lower/tensor_size.c */
+    N_SM = 132,         /* that tiles are chosen for, as target/cuda/tensor_size.c */
     SHARED = 227 << 10, /* of a block */
     MOST_SPLITS = 16,   /* blocks that share a row and kv head */
     N_CLASSES = ENGINE_DECODE_CLASSES,

@@ -71,7 +71,7 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared,
 
 /* Whether there is such a kernel for d->most rows. Matrices of up to 8 rows are those of 8. */
 bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
-/* CUDA C of all kernels that d has, for sm_90 and later. The parameters are those of every generated kernel (lower/cuda.c): addresses,
+/* CUDA C of all kernels that d has, for sm_90 and later. The parameters are those of every generated kernel (target/cuda/head.c): addresses,
  * sizes, items. Those in brackets are of many rows, whose x are tiles and times gains already: squares, sums of them for the norm.
  *   embed: table, gains, ids, residual, x, squares; rows
  *   qkv: weights, x, gains, q, k, v, positions, slots, cos, sin, (squares); rows

@@ -1,4 +1,4 @@
-/* See decode_many.h. Which jobs are chosen was measured on an H200 for the kernels that lowering makes (lower/tensor_size.c): bench/results/2026-11-23-nvidia-h200-many-rows.md,
+/* See decode_many.h. Which jobs are chosen was measured on an H200 for the kernels that lowering makes (target/cuda/tensor_size.c): bench/results/2026-11-23-nvidia-h200-many-rows.md,
  * -shared-jobs.md. */
 #include "gen/decode_many.h"
 

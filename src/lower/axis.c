@@ -1,7 +1,7 @@
 /* Scans and scatters: launches of kernels inside the library, and what those read. Shared with the eager backend. */
 #include <string.h>
 
-#include "lower/cuda.h"
+#include "lower/target.h"
 
 rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
                             rp_error *err) {
@@ -121,6 +121,7 @@ static rp_status lower_scatter(lowerer *L, const ir_node *n, ir_ref r) {
 rp_status lower_along_axis(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     const bool scan = ir_op_table(n->op)->kind == IR_KIND_SCAN;
-    if (L->opt->target == GEN_CUDA) return scan ? lower_cuda_scan(L, r) : lower_cuda_scatter(L, r);
-    return scan ? lower_scan(L, n, r) : lower_scatter(L, n, r);
+    const lower_target *t = L->target;
+    if (scan) return t->scan ? t->scan(L, r) : lower_scan(L, n, r);
+    return t->scatter ? t->scatter(L, r) : lower_scatter(L, n, r);
 }

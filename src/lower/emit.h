@@ -44,6 +44,7 @@ typedef struct lowerer {
     const ir_graph *g;
     const pass_fusion *f;
     const lower_options *opt;
+    const lower_target *target;
     lower_piece *out;
     base_arena *arena; /* out->arena */
     lower_ref *where;  /* by ref: memory of stored nodes and leaves */
@@ -51,7 +52,7 @@ typedef struct lowerer {
     base_buf source;
     rp_error *err;
     const pass_group *group;    /* being lowered; NULL: outputs */
-    const pass_group *absorbed; /* what it does was done by the group in front (rotary.c) */
+    const pass_group *absorbed; /* what it does was done by the group in front */
     /* the kernel being built */
     kir_func *k;
     sched_launch launch; /* once it is rendered */
@@ -71,8 +72,9 @@ typedef struct lowerer {
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
     uint32_t n_memo;
-    struct lower_rows *own_rows;     /* prologue.c: rows that their readers make themselves */
-    struct lower_arranged *arranged; /* arranged.c: values that lie as their reader wants them */
+    /* The target's own: rows that their readers make themselves, values that lie as their reader wants them. */
+    struct target_rows *own_rows;
+    struct target_arranged *arranged;
 } lowerer;
 
 #define LOWER_MAX_MEMO 256
@@ -132,8 +134,6 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
 rp_status lower_along_axis(lowerer *L, ir_ref r);
 rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r); /* call, cond, while, scan */
-/* A custom op with a source for the target, over L->args. */
-rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 
@@ -141,14 +141,13 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
 /* Schedules k, as L->launch says then, and renders it into the source and into the other forms that were asked for. */
 rp_status lower_render(lowerer *L);
-/* GEN_CUDA: one item of k, scheduled again, as function NAME (gen_cuda_item). */
-rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads);
-/* The fragment L->k as gen_cuda_element writes it. */
-rp_status lower_render_element(lowerer *L, uint32_t *n_asked);
+/* Into the other forms alone. */
+rp_status lower_render_texts(const lowerer *L);
+/* Whether the items of a kernel are shared by the threads of blocks, neighbours side by side. */
+bool lower_by_blocks(const lowerer *L);
 /* Enters the kernel whose text began at `begin` of the source. */
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
-/* ready.c: *symbol is the kernel of the library that does what the text behind `begin` does, which is taken away then; NULL where
- * there is none. Its record is one argument more. */
+/* lower_target.ready, where the target has one. */
 rp_status lower_ready(lowerer *L, const char *name, size_t begin, const char **symbol);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);

@@ -4,7 +4,7 @@
 #include "gen/builtin.h"
 #include "ir/custom.h"
 #include "ir/op_attrs.h"
-#include "lower/cuda.h"
+#include "lower/target.h"
 
 rp_status lower_operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
     while (ir_node_at(L->g, r)->op == IR_reshape || ir_node_at(L->g, r)->op == IR_written)
@@ -51,34 +51,17 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
 /* result: r, or the rounding of it, which the same launch makes. */
 static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref result) {
     gen_attention_record rec;
-    lower_ref args[8];
+    lower_ref args[7];
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
     rec.rounded = ir_node_at(L->g, result)->op == IR_quantize;
     for (uint32_t i = 0; i < 7; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
-    bool cuda = L->opt->target == GEN_CUDA; /* its kernel has the record as constants */
-    if (!cuda) RP_TRY(lower_add_const(L, &rec, sizeof rec, &args[7]));
     RP_TRY(rec.rounded ? lower_memory(L, result, &args[6]) : lower_version(L, result, &args[6]));
-    L->n_args = cuda ? 7 : 8;
-    memcpy(L->args, args, L->n_args * sizeof *args);
+    L->n_args = 7;
+    memcpy(L->args, args, sizeof args);
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
-    if (cuda) {
-        const ir_shape *tables = &ir_node_at(L->g, n->in[5])->shape;
-        lower_cuda_attention a = {.record = rec, .rows = l->rows};
-        a.tensor = lower_attention_on_tensor_cores(L, &rec);
-        a.n_tables = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[0]);
-        a.width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[1]);
-        a.n_blocks = ir_dim_import(L->out->dims, ir_graph_dims(L->g),
-                                   ir_node_at(L->g, n->in[1])->shape.dim[0]);
-        RP_TRY(lower_cuda_attention_kernels(L, &a, l));
-    } else {
-        l->alts[0] = (lower_alt){.max = INT64_MAX,
-                                 .symbol = gen_attention_name(L->opt->isa),
-                                 .scratch = gen_attention_scratch(&rec)};
-        l->n_alts = 1;
-        l->items = gen_attention_items(L->out->dims, l->rows, &rec);
-    }
+    RP_TRY(L->target->attention(L, n, &rec, l));
     l->grain = 1;
     l->attention = true;
     return lower_take_args(L, l);
@@ -116,9 +99,8 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
     uint32_t n_args = n->n_in + 1 + n->n_more;
-    bool cuda = L->opt->target == GEN_CUDA;
-    bool text = d && (cuda ? ir_custom_on_gpu(d) : d->c_source != NULL);
-    if (cuda && !text)
+    const bool text = d && L->target->has_source(d);
+    if (!L->target->calls_host && !text)
         return rp_fail(L->err, RP_UNSUPPORTED,
                        "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
                        name);
@@ -132,7 +114,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
         RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
     memcpy(L->args, args, n_args * sizeof *args);
     L->n_args = n_args;
-    if (text) return lower_source_op(L, n, r, d);
+    if (text) return L->target->source(L, n, r, d);
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);
     l->attrs = lower_custom_attrs(n, L->arena);

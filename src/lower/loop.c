@@ -4,11 +4,11 @@
  * whatever the first dim is. Otherwise an item is a row, and the rest is iterated inside. */
 #include "gen/gen.h"
 #include "kir/affine.h"
-#include "lower/prologue.h"
+#include "lower/target.h"
 
 #define K (L->k)
 #define TILE 2048
-#define WARP 32 /* neighbours that a GPU reads at once, each warp for another lane */
+#define WARP 32 /* neighbours that threads of a block read at once, each warp for another lane */
 #define LEAST_TILE 32
 #define MOST_TILE 16384 /* elements that a thread's first cache still holds a few of */
 #define DOWN_TILE \
@@ -35,7 +35,7 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     const char *ready;
     int64_t items;
     RP_TRY(lower_render(L));
-    if (c->width && L->may && L->opt->target != GEN_CUDA) L->may |= LOWER_MAY(TILE);
+    if (c->width && L->may && !lower_by_blocks(L)) L->may |= LOWER_MAY(TILE);
     RP_TRY(lower_ready(L, name, begin, &ready));
     lower_kernel *k = ready ? NULL : lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
     if (k) k->work = kir_item_cost(K, NULL);
@@ -59,7 +59,8 @@ static rp_status leave_out(lowerer *L, const pass_group *gr, const cut *c) {
     lower_launch *l = &L->out->launches[L->out->n_launches - 1];
     int64_t taken;
     const lower_alt own = l->alts[0];
-    RP_TRY(lower_rows_offer(L, gr, c->width ? IR_DIM_BAD : c->rows, &taken));
+    if (!L->target->offer) return RP_OK;
+    RP_TRY(L->target->offer(L, gr, c->width ? IR_DIM_BAD : c->rows, &taken));
     if (!taken) return RP_OK;
     l->n_alts = 0;
     l->alts[l->n_alts++] = (lower_alt){.max = taken};
@@ -116,7 +117,7 @@ static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     ir_dims *t = ir_graph_dims(L->g);
     const ir_shape *s = &ir_node_at(L->g, giver)->shape;
     int64_t neighbours = lower_neighbours(L, giver), most = neighbours ? LOWER_RUN : TILE, rows = 1;
-    const bool warps = L->opt->target == GEN_CUDA && neighbours;
+    const bool warps = lower_by_blocks(L) && neighbours;
     *c = (cut){.rows = ir_dim_const(t, 1), .inner = lower_inner_count(L->g, s, first)};
     if (c->inner < 1 || (neighbours && c->inner > neighbours)) return false;
     for (uint32_t i = 0; i < first && c->rows != IR_DIM_BAD; i++)
@@ -255,11 +256,11 @@ static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uin
     d.width = lower_divisor(d.inner, chosen_tile(L, DOWN_TILE, MOST_TILE));
     if (d.width < FAR) return RP_OK;
     d.down = true;
-    if (L->opt->target != GEN_CUDA) d.slab = slab_of(L, &d);
+    if (!lower_by_blocks(L)) d.slab = slab_of(L, &d);
     *c = d;
     forget(L, gr, n_temps);
     RP_TRY(build(L, gr, name, c));
-    return L->opt->target == GEN_CUDA || c->slab ? stage(L, c) : RP_OK;
+    return lower_by_blocks(L) || c->slab ? stage(L, c) : RP_OK;
 }
 
 /* The widest tiles whose indices need no division inside, or none. */

@@ -7,8 +7,7 @@
 #include "base/alloc.h"
 #include "gen/target.h"
 #include "ir/site.h"
-#include "lower/emit.h"
-#include "lower/prologue.h"
+#include "lower/target.h"
 
 ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     ir_dim e = ir_dim_const(t, 1);
@@ -145,40 +144,34 @@ static rp_status render(const lowerer *L, gen_target t, base_buf *out, sched_lau
 }
 
 /* The forms beside the source that were asked for. */
-static rp_status render_texts(const lowerer *L) {
+rp_status lower_render_texts(const lowerer *L) {
     const lower_options *o = L->opt;
     sched *s = NULL;
     if (o->kir) kir_print(L->k, o->kir);
     if (o->schedule) {
-        const sched_target *own = gen_language_of(o->target)->schedules;
+        const sched_target *own = gen_language_of(L->target->id)->schedules;
         RP_TRY(schedule(L, o->scheduled ? o->scheduled : own, &s));
         sched_print(s, o->schedule);
         sched_free(s);
     }
-    /* A fragment is inlined into a template, of which there is no CUDA form. */
-    return o->cuda && L->k->form == KIR_KERNEL ? render(L, GEN_CUDA, o->cuda, NULL, NULL) : RP_OK;
+    /* A fragment is inlined into a template, which another target has not. */
+    return o->printed && L->k->form == KIR_KERNEL
+               ? render(L, o->printed_for, o->printed, NULL, NULL)
+               : RP_OK;
 }
 
 rp_status lower_render(lowerer *L) {
-    RP_TRY(render_texts(L));
-    return render(L, L->opt->target, &L->source, &L->launch, &L->may);
+    RP_TRY(lower_render_texts(L));
+    return render(L, L->target->id, &L->source, &L->launch, &L->may);
 }
 
-rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads) {
-    sched *s = NULL;
-    RP_TRY(sched_make(&sched_cuda, k, &s, L->err));
-    rp_status st = gen_cuda_item(s, name, threads, &L->source, L->err);
-    sched_free(s);
-    return st;
+bool lower_by_blocks(const lowerer *L) {
+    return gen_language_of(L->target->id)->schedules->max_threads > 0;
 }
 
-rp_status lower_render_element(lowerer *L, uint32_t *n_asked) {
-    sched *s = NULL;
-    RP_TRY(render_texts(L));
-    RP_TRY(sched_make(&sched_cuda, L->k, &s, L->err));
-    rp_status st = gen_cuda_element(s, &L->source, n_asked, L->err);
-    sched_free(s);
-    return st;
+rp_status lower_ready(lowerer *L, const char *name, size_t begin, const char **symbol) {
+    *symbol = NULL;
+    return L->target->ready ? L->target->ready(L, name, begin, symbol) : RP_OK;
 }
 
 rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
@@ -324,8 +317,8 @@ static bool is_leaf(ir_op op) {
     return op == IR_input || op == IR_param || op == IR_state;
 }
 
-/* Each output has memory of its own, but versions of a leaf's memory and leaves, which the plan copies. On a GPU it
- * cannot: there an output is a leaf only where passes found that it is one (others: pass_separate_outputs). */
+/* Each output has memory of its own, but versions of a leaf's memory and leaves, which the plan copies. Where it
+ * cannot, an output is a leaf only where passes found that it is one (others: pass_separate_outputs). */
 static rp_status place_outputs(lowerer *L) {
     for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
         ir_ref o = ir_output_at(L->g, i), base = o;
@@ -335,7 +328,7 @@ static rp_status place_outputs(lowerer *L) {
                    !is_taken(L, L->where[base]);
         const bool leaf = is_leaf(ir_node_at(L->g, o)->op);
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
-        if (leaf && L->opt->target == GEN_CUDA)
+        if (leaf && L->target->copies_leaves)
             RP_TRY(lower_copy(L, o, at));
         else if (own || leaf ||
                  (L->has_memory[base] && L->where[base].seg != LOWER_TEMP &&
@@ -439,15 +432,16 @@ rp_status lower_sizes_status(const lower_piece *p, rp_error *err) {
     return ir_dims_exhausted(p->dims) ? rp_fail(err, RP_NOMEM, "sizes of a piece") : RP_OK;
 }
 
-rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
-                      rp_error *err) {
+rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_options *opt,
+                      lower_piece *out, rp_error *err) {
     rp_status st = RP_OK;
     pass_fusion fusion = {0};
-    lower_piece p = {.arena = base_arena_new(), .target = opt->target};
+    lower_piece p = {.arena = base_arena_new(), .target = t->id};
     rp_error local = {0};
     lowerer L = {.g = g,
                  .f = &fusion,
                  .opt = opt,
+                 .target = t,
                  .out = &p,
                  .arena = p.arena,
                  .err = &local,
@@ -466,7 +460,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
 out:
     if (st != RP_OK) st = rp_fail(err, local.code != RP_OK ? local.code : st, "%s", local.text);
     base_buf_done(&L.source);
-    lower_rows_done(&L);
+    if (t->done) t->done(&L);
     pass_fusion_done(&fusion);
     lower_done(&p);
     return st;

@@ -62,10 +62,11 @@ typedef struct lower_alt {
     int64_t max;
     const char *
         symbol; /* in the piece's module; a built-in kernel if it starts with '@'; NULL: nothing runs */
-    int64_t scratch; /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
-    /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
+    int64_t
+        scratch; /* bytes of thread-local scratch; of a kernel of blocks: of dynamic shared memory */
+    /* Of a kernel of blocks: as in hal_launch; 0: those of the launch, any number */
     uint32_t threads, per_sm, per_block;
-    uint32_t blocks; /* GEN_CUDA: exactly so many, whatever the items; 0: by items */
+    uint32_t blocks; /* exactly so many, whatever the items; 0: by items */
 } lower_alt;
 
 #define LOWER_MAX_ALTS 10
@@ -88,7 +89,8 @@ typedef struct lower_launch {
     ir_dim rows;
     ir_dim items;
     int64_t grain;
-    uint32_t threads, per_block; /* GEN_CUDA: threads of a block, items that it takes; else 0 */
+    uint32_t threads,
+        per_block; /* of a kernel of blocks: threads of one, items that it takes; else 0 */
     lower_ref *args;
     uint32_t n_args;
     bool attention;
@@ -96,7 +98,7 @@ typedef struct lower_launch {
     const char *attrs;  /* of a custom op: their text */
     ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
     const lower_control *control; /* or NULL: no function */
-    /* GEN_CUDA: what the function gets in place of the symbols: sizes, and behind them integers; NULL: the symbols */
+    /* What the function gets in place of the symbols: sizes, and behind them integers; NULL: the symbols */
     const ir_dim *sizes;
     const int64_t *words;
     uint32_t n_sizes, n_words;
@@ -169,26 +171,29 @@ typedef struct lower_piece {
 
 typedef struct lower_options {
     gen_isa isa;
-    gen_target target; /* what the source is written in */
+    gen_target target; /* for target_lower */
     bool
-        exact; /* GEN_CUDA: products add as the host does, whatever the number of rows (docs/ir.md) */
-    /* Products that are only stored, and common functions, are launches of library code (stored.c, ready.c). */
+        exact; /* products add as the host does, whatever the number of rows (docs/ir.md), where a target could else do it faster */
+    /* Products that are only stored, and common functions, are launches of library code, where the target has it. */
     bool built_in;
     bool packed; /* parameters of products are packed beforehand, none is read in place */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     bool sites;                 /* for a text that is read: lower_source_print names call sites */
     bool origins;               /* and shows the nodes, as ir_print does */
-    /* (optional) Receive the same kernels: as kernel IR, as CUDA C, and as schedules of `scheduled` (NULL: of the target). */
-    base_buf *kir, *cuda, *schedule;
+    /* (optional) Receive the same kernels: as kernel IR, in the language of `printed_for`, and as schedules of `scheduled` (NULL: of the target). */
+    base_buf *kir, *printed, *schedule;
+    gen_target printed_for;
     const sched_target *scheduled;
     bool labels;                 /* of kernels, for who tunes them */
     const lower_choice *choices; /* by group, n_choices; NULL: the rules decide */
     uint32_t n_choices;
 } lower_options;
 
-/* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
-rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
-                      rp_error *err) RP_MUST_USE;
+typedef struct lower_target lower_target; /* lower/target.h */
+
+/* g: after the passes, for target t. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
+rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_options *opt,
+                      lower_piece *out, rp_error *err) RP_MUST_USE;
 void lower_done(lower_piece *p);
 /* RP_NOMEM where a size of p found no memory: nothing that it stands in may be used. */
 rp_status lower_sizes_status(const lower_piece *p, rp_error *err) RP_MUST_USE;

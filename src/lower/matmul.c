@@ -1,24 +1,15 @@
-/* A matmul group as one launch of a template: packed i16b32 rows here, float rows in matmul_float.c.
+/* A matmul group as what its target multiplies: operands in memory, packed weights, epilogues.
  *
  * A work item is 32 columns of one segment (of every matrix of it); the epilogue of a segment is a kernel-IR
  * fragment that consumes the accumulators of one row. Segments follow each other in the item range. Rows are those of
  * all batches, counted through. */
-#include "lower/matmul.h"
-
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "gen/gen.h"
-#include "gen/pack.h"
-#include "lower/cuda.h"
-#include "lower/tensor.h"
+#include "lower/target.h"
 #include "pass/product.h"
 
 #define K (L->k)
 #define COLUMNS LOWER_COLUMNS
-/* Rows that the template of packed rows interleaves at most, over all instruction sets (RP_MR). */
-#define MAX_ROWS_QUANT 12
 /* Rows at most, and elements at least, of a product that reads a parameter where it lies. */
 enum { IN_PLACE_ROWS = 4, IN_PLACE_FROM = 1 << 23 };
 
@@ -34,7 +25,7 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
 static bool is_in_place(const lowerer *L, const pass_group *gr, const pass_weights *w) {
     const ir_node *x = ir_node_at(L->g, ir_node_at(L->g, gr->segs[0].mats[0])->in[0]);
     int64_t rows;
-    if (L->opt->target == GEN_CUDA || L->opt->packed || gr->n_segs != 1 || gr->segs[0].n_mats != 1)
+    if (!L->target->in_place || L->opt->packed || gr->n_segs != 1 || gr->segs[0].n_mats != 1)
         return false;
     if (w->dtype != RP_DTYPE_F32 || w->by_k || w->n < IN_PLACE_FROM / w->k) return false;
     return ir_dim_is_const(ir_graph_dims(L->g), lower_flat_rows(L, x), &rows) &&
@@ -113,83 +104,8 @@ rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, in
     return lower_render(L);
 }
 
-void lower_call_temporaries(lowerer *L, const pass_segment *s, const lower_call *c) {
-    for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(&L->source, "    %s%s %s%u%s\n", c->space,
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", c->name, i,
-                            c->end);
-}
-
-void lower_call_arguments(lowerer *L, const pass_segment *s, const lower_call *c) {
-    for (uint32_t i = 0; i < K->n_bufs; i++) {
-        if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < s->n_mats)
-            base_buf_printf(&L->source, ", %s + %" PRId64, c->acc, i * c->columns);
-        else
-            base_buf_printf(&L->source, ", %s%u%s", c->name, i, c->at);
-    }
-}
-
-/* #define NAME(row0, n, item, acc): calls the fragment for each of n rows of the item. */
-static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) {
-    base_buf *b = &L->source;
-    if (L->opt->target == GEN_CUDA) {
-        lower_cuda_epilogue(L, s, name);
-        return;
-    }
-    char acc[40], end[50];
-    (void)snprintf(acc, sizeof acc, "(acc) + rp_q * %u", s->n_mats * COLUMNS);
-    (void)snprintf(end, sizeof end, "[%d] __attribute__((aligned(64))); \\", COLUMNS);
-    const lower_call call = {
-        .columns = COLUMNS, .acc = acc, .space = "", .name = "rp_e", .end = end, .at = ""};
-    base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", name);
-    lower_call_temporaries(L, s, &call);
-    base_buf_printf(
-        b, "    for (int rp_q = 0; rp_q < (n); rp_q++) %s(arg, dim, (row0) + rp_q, (item) * %d",
-        name, COLUMNS);
-    lower_call_arguments(L, s, &call);
-    base_buf_puts(b, "); \\\n} while (0)\n");
-}
-
-static gen_matmul_uses uses_of(const lowerer *L, const pass_group *gr) {
-    pass_weights w;
-    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) &&
-        pass_product_weights(L->g, gr->segs[0].mats[0], &w))
-        return (gen_matmul_uses){.quant = UINT32_C(1) << w.dtype};
-    return (gen_matmul_uses){.floats = true, .strided = !lower_is_packed(L, gr)};
-}
-
 char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i) {
     return base_arena_printf(L->arena, "%s_e%u", name, i);
-}
-
-/* --- packed rows ----------------------------------------------------------------- */
-
-/* Where a segment stands in its kernel, and the names that its text refers to. */
-typedef struct segment_place {
-    const char *kernel, *frag, *rows;
-    int64_t first_item, first_tile;
-} segment_place;
-
-static void segment_loop(lowerer *L, const pass_segment *s, const segment_place *at) {
-    base_buf *b = &L->source;
-    pass_weights w;
-    (void)pass_product_weights(L->g, s->mats[0], &w);
-    const char *type = rp_dtype_name(w.dtype);
-    base_buf_printf(b,
-                    "    {\n        long long b = RP_MAX(begin - %" PRId64
-                    ", 0), e = RP_MIN(end - %" PRId64 ", %" PRId64 ");\n",
-                    at->first_item, at->first_item, (w.n + COLUMNS - 1) / COLUMNS);
-    base_buf_printf(b,
-                    "        if (b < e) RP_MM_LOOP(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64
-                    " * RP_TILE_%s(%" PRId64 "), scratch, %s_XROW, %s_EPI);\n    }\n",
-                    type, at->rows, w.k, s->n_mats * COLUMNS / GEN_TILE_ROWS, at->first_tile, type,
-                    w.k, at->kernel, at->frag);
-}
-
-static int64_t round64(int64_t n) {
-    return (n + 63) / 64 * 64;
 }
 
 ir_dim lower_flat_rows(const lowerer *L, const ir_node *x) {
@@ -199,86 +115,42 @@ ir_dim lower_flat_rows(const lowerer *L, const ir_node *x) {
     return rows;
 }
 
-static rp_status quant_text(lowerer *L, const pass_group *gr, const char *name, const char *rows,
-                            int64_t *items) {
-    pass_weights w;
-    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
-    base_buf_printf(&L->source,
-                    "#define %s_XROW(row, tmp) ((const char *)arg[0] + (row) * (long "
-                    "long)RP_QROW_SIZE(%" PRId64 "))\n"
-                    "void %s(void *const *arg, const long long *dim, long long begin, long long "
-                    "end, void *scratch)\n{\n"
-                    "    const rp_u8 *w = (const rp_u8 *)arg[1];\n    (void)dim;\n",
-                    name, w.k, name);
-    segment_place at = {.kernel = name, .rows = rows};
-    for (uint32_t i = 0; i < gr->n_segs; i++) {
-        if (gr->segs[i].dead) continue;
-        (void)pass_product_weights(L->g, gr->segs[i].mats[0], &w);
-        int64_t n_items = (w.n + COLUMNS - 1) / COLUMNS;
-        at.frag = lower_epilogue_name(L, name, i);
-        if (!at.frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
-        segment_loop(L, &gr->segs[i], &at);
-        at.first_item += n_items;
-        at.first_tile += n_items * gr->segs[i].n_mats * (COLUMNS / GEN_TILE_ROWS);
+/* --- operands ---------------------------------------------------------------- */
+
+/* strided: views are read where they lie. */
+static rp_status view_of(lowerer *L, ir_ref r, bool strided, lower_view *out) {
+    ir_dims *t = ir_graph_dims(L->g);
+    const ir_node *n = ir_node_at(L->g, r);
+    lower_ref at;
+    if (L->has_memory[r] && !rp_dtype_is_quant(n->dtype)) {
+        lower_view_dense(t, L->where[r], n, out);
+        return RP_OK;
     }
-    base_buf_puts(&L->source, "}\n");
-    *items = at.first_item;
+    if (ir_op_table(n->op)->kind == IR_KIND_VIEW && strided) {
+        lower_view v;
+        RP_TRY(view_of(L, n->in[0], strided, &v));
+        if (lower_view_of(t, n, &ir_node_at(L->g, n->in[0])->shape, &v, out)) return RP_OK;
+    }
+    RP_TRY(lower_copy(L, r, &at));
+    lower_view_dense(t, at, n, out);
     return RP_OK;
 }
 
-static rp_status quant_kernel(lowerer *L, const pass_group *gr, const char *name, ir_dim *items,
-                              int64_t *scratch) {
-    base_buf rows;
-    pass_weights w;
-    int64_t n = 0;
-    rp_status st;
-    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
-    base_buf_init(&rows, 0);
-    ir_dim all = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
-    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), all), "dim",
-                   &rows);
-    RP_TRY_OUT(base_buf_status(&rows, L->err));
-    RP_TRY_OUT(quant_text(L, gr, name, rows.data, &n));
-    *items = ir_dim_const(ir_graph_dims(L->g), n);
-    *scratch = round64(MAX_ROWS_QUANT * w.k / 32 * 72) + round64(w.k / 32 * 72);
-out:
-    base_buf_done(&rows);
-    return st;
-}
-
-/* --- CUDA C ------------------------------------------------------------------------- */
-
-/* Packed weights; rows lie one behind the other. */
-static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
-                             ir_dim rows, lower_launch *l, ir_dim *items) {
-    const bool packed = left == RP_DTYPE_I16B32;
-    const lower_rows *own = packed ? lower_rows_of(L, ir_node_at(L->g, gr->lhs)->in[0]) : NULL;
-    lower_cuda_segment *segs = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *segs);
-    uint32_t n = 0;
-    int64_t item = 0, tile = 0;
-    if (!segs) return rp_fail(L->err, RP_NOMEM, "segments of %s", name);
-    for (uint32_t i = 0; i < gr->n_segs; i++) {
-        pass_weights w;
-        if (gr->segs[i].dead) continue;
-        (void)pass_product_weights(L->g, gr->segs[i].mats[0], &w);
-        lower_cuda_segment *s = &segs[n++];
-        const uint32_t columns = lower_cuda_columns(L, &gr->segs[i]);
-        *s = (lower_cuda_segment){.frag = lower_epilogue_name(L, name, i),
-                                  .dtype = w.dtype,
-                                  .left = left,
-                                  .n_items = (w.n + columns - 1) / columns,
-                                  .columns = columns,
-                                  .k = w.k,
-                                  .first_item = item,
-                                  .first_tile = tile,
-                                  .n_mats = gr->segs[i].n_mats};
-        if (!s->frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
-        item += s->n_items;
-        tile += (w.n + COLUMNS - 1) / COLUMNS * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
-    }
-    *items = lower_cuda_matmul_items(L, rows, item);
-    l->per_block = 1;
-    return lower_cuda_matmul(L, name, rows, own, segs, n, &l->threads);
+/* The operands in memory, through views; what has no strides is copied. operand[1] only when `strided`. */
+static rp_status find_operands(lowerer *L, const pass_group *gr, bool strided,
+                               lower_float_group *out, lower_ref operand[2]) {
+    const ir_node *n = ir_node_at(L->g, gr->segs[0].mats[0]);
+    lower_view x, w;
+    RP_TRY(view_of(L, n->in[0], strided || L->target->strided_rows, &x));
+    if (strided) RP_TRY(view_of(L, n->in[1], true, &w));
+    lower_product_of(ir_graph_dims(L->g), n, ir_node_at(L->g, n->in[0]), &x,
+                     ir_node_at(L->g, n->in[1]), strided ? &w : NULL, &out->p);
+    out->x = x.dtype;
+    operand[0] = x.at;
+    if (!strided) return RP_OK;
+    out->w = w.dtype;
+    operand[1] = w.at;
+    return RP_OK;
 }
 
 /* --- the group ---------------------------------------------------------------------- */
@@ -291,84 +163,32 @@ static rp_status check_group(const lowerer *L, const pass_group *gr) {
     return RP_OK;
 }
 
-static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
-    for (uint32_t i = 0; i < gr->n_segs; i++) {
-        if (gr->segs[i].dead) continue;
-        char *frag = lower_epilogue_name(L, name, i);
-        if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
-        L->rows = gr->rows;
-        bool cuda = L->opt->target == GEN_CUDA;
-        rp_status st = lower_epilogue(L, &gr->segs[i], frag,
-                                      cuda ? lower_cuda_columns(L, &gr->segs[i]) : COLUMNS);
-        if (st == RP_OK) epilogue_macro(L, &gr->segs[i], frag);
-        kir_free(L->k);
-        L->k = NULL;
-        RP_TRY(st);
-    }
-    return RP_OK;
-}
-
-/* f: of float rows, NULL for packed ones. */
-static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
-                        const char *name, lower_launch *l, ir_dim *items, int64_t *scratch) {
-    const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
-    if (L->opt->target == GEN_CUDA && f && !lower_is_packed(L, gr))
-        return lower_cuda_product(L, f, name, l, items);
-    if (L->opt->target == GEN_CUDA)
-        return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
-                           lower_flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), l,
-                           items);
-    if (!f) return quant_kernel(L, gr, name, items, scratch);
-    *scratch = LOWER_PRODUCT_SCRATCH;
-    return lower_float_kernel(L, gr, f, name, items);
-}
-
-static void add_kernel(lowerer *L, const pass_group *gr, const char *name, size_t begin,
-                       const lower_float_group *f) {
-    lower_kernel *k = lower_add_kernel(L, name, begin, uses_of(L, gr));
-    if (!f || L->opt->target == GEN_CUDA) return;
-    k->may = LOWER_MAY(ROWS);
-    k->rows = ir_dim_nominal(ir_graph_dims(L->g), f->p.rows);
-    k->own_rows = f->p.block;
-}
-
 /* Arguments 0 and 1 are the operands, what the epilogues read and write follows. */
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
-    bool quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
-    lower_float_group f = {0};
-    ir_dim items = IR_DIM_BAD;
-    int64_t scratch = 0;
-    lower_ref operand[2] = {{0}, {LOWER_PACK, 0}};
+    lower_matmul m = {.gr = gr, .operand = {{0}, {LOWER_PACK, 0}}};
     RP_TRY(check_group(L, gr));
-    bool packed = lower_is_packed(L, gr);
-    if (quant)
-        operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
+    m.quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
+    m.packed = lower_is_packed(L, gr);
+    if (m.quant)
+        m.operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
     else
-        RP_TRY(lower_float_operands(L, gr, !packed, &f, operand));
-    if (lower_chosen(L).rows && L->opt->target != GEN_CUDA) f.p.block = lower_chosen(L).rows;
-    char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    bool tensor = lower_tensor_can(L, gr, name, f.x);
-    if (packed) RP_TRY(add_pack(L, gr, tensor, &operand[1].idx));
-    if (tensor) return lower_tensor_group(L, gr, name, f.x, operand);
-    gen_product_record record;
-    if (!quant && lower_stored_record(L, gr, &f, &record))
-        return lower_stored_group(L, gr, &f, name, &record, operand);
-    const size_t begin = L->source.len;
-    const char *ready;
-    memcpy(L->args, operand, sizeof operand);
-    L->n_args = 2;
-    RP_TRY(epilogues(L, gr, name));
-    lower_launch *l = lower_add_launch(L);
-    RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
-    L->may = 0; /* an epilogue's loops are the template's */
-    RP_TRY(lower_ready(L, name, begin, &ready));
-    if (!ready) add_kernel(L, gr, name, begin, quant ? NULL : &f);
-    l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = ready ? ready : name, .scratch = scratch};
+        RP_TRY(find_operands(L, gr, !m.packed, &m.f, m.operand));
+    m.name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
+    if (!m.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    m.swizzled = L->target->swizzles(L, &m);
+    if (m.packed) RP_TRY(add_pack(L, gr, m.swizzled, &m.operand[1].idx));
+    return L->target->matmul(L, &m);
+}
+
+rp_status lower_matmul_launch(lowerer *L, const lower_matmul *m, const char *symbol,
+                              lower_launch *l, ir_dim items) {
+    ir_dims *t = ir_graph_dims(L->g);
+    l->name = m->name;
+    l->alts[0].max = INT64_MAX;
+    l->alts[0].symbol = symbol;
     l->n_alts = 1;
-    l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
-    l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);
+    l->rows = ir_dim_import(L->out->dims, t, m->gr->rows);
+    l->items = ir_dim_import(L->out->dims, t, items);
     l->grain = 1;
     return lower_take_args(L, l);
 }

@@ -112,11 +112,11 @@ static void join_rows(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, ki
     kir_end(K);
 }
 
-/* Terms [from, from + n); from is a whole number of lanes. A lane of a result for each thread of a GPU, neighbours side by
+/* Terms [from, from + n); from is a whole number of lanes. A lane of a result for each thread of a block, neighbours side by
  * side; elsewhere all results of one term after the other. */
 static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
     const kir_ref width = kir_const_i(K, t->width), lanes = kir_const_i(K, LANES);
-    if (L->opt->target != GEN_CUDA) {
+    if (!lower_by_blocks(L)) {
         join_rows(L, r, t, from, n_terms);
         return;
     }

@@ -7,6 +7,7 @@
 #include "gen/ready.h"
 #include "pass/pipeline.h"
 #include "reprise/reprise.h"
+#include "target/target.h"
 #include "trace/trace.h"
 
 /* Where they are kept. */
@@ -201,7 +202,7 @@ static void put_form(const struct made *f, gen_isa isa, base_buf *out) {
     char *text = text_of(f->of, f->m, f->n), as[64];
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
     CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
-    CHECK_OK(lower_graph(opt, &o, &p, &err), &err);
+    CHECK_OK(target_lower(opt, &o, &p, &err), &err);
     (void)snprintf(as, sizeof as, "ready_%s", f->name);
     uint32_t i = 0;
     while (i < p.n_kernels && strncmp(p.kernels[i].name, f->kernel, strlen(f->kernel)) != 0) i++;

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "reprise/reprise.h"
 #include "trace/trace.h"
 
@@ -52,7 +52,7 @@ static rp_status print_gpu(const rp_graph *user, char **out, rp_error *err) {
     lower_piece p;
     base_buf b;
     RP_TRY(pass_run_all(trace_graph_ir(user), NULL, &g, err));
-    rp_status st = lower_graph(g, &o, &p, err);
+    rp_status st = target_lower(g, &o, &p, err);
     ir_graph_free(g);
     RP_TRY(st);
     base_buf_init(&b, 0);

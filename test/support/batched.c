@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "target/target.h"
 
 enum { MOST_KERNELS = 8192 };
 
@@ -95,7 +96,7 @@ out:
 
 static rp_status lower(const ir_graph *g, const lower_options *opt, lower_piece *out,
                        rp_error *err) {
-    RP_TRY(lower_graph(g, opt, out, err));
+    RP_TRY(target_lower(g, opt, out, err));
     rp_status st = rename_all(out, err);
     if (st != RP_OK) lower_done(out);
     return st;

@@ -2,7 +2,7 @@
 #include "support/cuda_graphs.h"
 
 #include "base/hash.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "model/llama.h"
 #include "pass/pipeline.h"
 #include "split/split.h"
@@ -52,9 +52,9 @@ static rp_status add_piece(cuda_graphs *c, const ir_graph *g, rp_error *err) {
     lower_piece p = {0};
     base_buf kernels;
     base_buf_init(&kernels, 0);
-    const lower_options o = {.isa = GEN_ISA_PORTABLE, .cuda = &kernels};
+    const lower_options o = {.isa = GEN_ISA_PORTABLE, .printed = &kernels, .printed_for = GEN_CUDA};
     CHECK_OK(pass_run_all(g, NULL, &opt, err), err);
-    rp_status st = lower_graph(opt, &o, &p, err);
+    rp_status st = target_lower(opt, &o, &p, err);
     if (st == RP_OK) add_text(c, kernels.data);
     lower_done(&p);
     base_buf_done(&kernels);

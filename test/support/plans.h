@@ -3,6 +3,7 @@
 #define SUPPORT_PLANS_H
 
 #include "compile/compile.h"
+#include "target/target.h"
 #include "support/check.h"
 #include "support/small_llama.h"
 
@@ -32,7 +33,7 @@ static inline rp_compiler lowers_only(void) {
     return (rp_compiler){.name = "inductor",
                          .initialize_cache = no_cache,
                          .compute_hash = no_hash,
-                         .lower = lower_graph,
+                         .lower = target_lower,
                          .compile = no_code};
 }
 

@@ -11,6 +11,7 @@
 #include "compile/benchmark.h"
 #include "kir/kir.h"
 #include "pass/inplace.h"
+#include "target/target.h"
 
 static char folder[64];
 static const char *const ops[] = {"reprise::attention"};
@@ -304,7 +305,7 @@ static void rows_up_to_the_last_are_timed(void **state) {
     int64_t rows = 0;
     (void)state;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &low, &err), &err);
+    CHECK_OK(target_lower(g, &o, &low, &err), &err);
     assert_true(low.n_launches == 2 && low.launches[0].n_alts == 1);
     assert_true(ir_dim_is_const(low.dims, low.launches[0].rows, &rows));
     lower_launch *l = &low.launches[0];

@@ -4,6 +4,7 @@
 #include "support/plans.h"
 
 #include "base/alloc.h"
+#include "target/target.h"
 
 static const char *sources = "0123";
 
@@ -83,7 +84,7 @@ static base_hash128 key_of(const char *text, const char *fields, uint64_t compil
     rp_compiler keeps = {.name = "keeps",
                          .initialize_cache = no_store,
                          .compute_hash = one_hash,
-                         .lower = lower_graph,
+                         .lower = target_lower,
                          .compile = keep_key};
     compile_options opt = {.backend = &keeps,
                            .isa = GEN_ISA_PORTABLE,

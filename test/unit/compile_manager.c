@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "target/target.h"
 
 static char folder[64];
 
@@ -64,7 +65,7 @@ static rp_compiler counting(bool generates) {
     return (rp_compiler){.name = "counting",
                          .initialize_cache = count_open,
                          .compute_hash = give_hash,
-                         .lower = generates ? lower_graph : compile_eager.lower,
+                         .lower = generates ? target_lower : compile_eager.lower,
                          .compile = count_compile,
                          .load = count_load};
 }

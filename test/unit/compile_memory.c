@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "compile/benchmark.h"
+#include "target/target.h"
 
 /* A chain of so many branches. */
 static ir_graph *branches(int n) {
@@ -138,7 +139,7 @@ static void benchmarks_without_memory(void **state) {
     uint64_t n = 0;
     (void)state;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &low, &err), &err);
+    CHECK_OK(target_lower(g, &o, &low, &err), &err);
     base_buf_init(&want, 0);
     CHECK_OK(compile_benchmark_print(g, &low, GEN_ISA_PORTABLE, GEN_CC_GCC, "k.c", &want, &err),
              &err);

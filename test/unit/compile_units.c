@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "compile/units.h"
+#include "target/target.h"
 
 enum { PIECES = 3 };
 
@@ -71,7 +72,7 @@ static void lower_llama(lower_piece *out, const lower_piece **list, uint32_t *n,
     CHECK_OK(split_graph(trace_graph_ir(*g), ops, 1, s, &err), &err);
     for (uint32_t i = 0; i < s->n_pieces; i++)
         if (s->pieces[i].distinct == i) {
-            CHECK_OK(lower_graph(s->pieces[i].graph, &lo, &out[*n], &err), &err);
+            CHECK_OK(target_lower(s->pieces[i].graph, &lo, &out[*n], &err), &err);
             list[*n] = &out[*n];
             ++*n;
         }

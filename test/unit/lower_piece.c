@@ -3,7 +3,7 @@
 #include "support/small_llama.h"
 
 #include "base/alloc.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "pass/pipeline.h"
 #include "reprise/op.h"
 
@@ -24,8 +24,8 @@ static void text_is_the_same_every_time(void **state) {
     rp_error err = {0};
     lower_piece a, b;
     (void)state;
-    CHECK_OK(lower_graph(g, &o, &a, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &b, &err), &err);
+    CHECK_OK(target_lower(g, &o, &a, &err), &err);
+    CHECK_OK(target_lower(g, &o, &b, &err), &err);
     assert_string_equal(a.source, b.source);
     assert_int_equal(a.n_launches, b.n_launches);
     for (uint32_t i = 0; i < a.n_launches; i++)
@@ -58,7 +58,7 @@ static void segments_begin_behind_those_in_front(void **state) {
     for (int gpu = 0; gpu < 2; gpu++) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = gpu ? GEN_CUDA : GEN_HOST};
         lower_piece p;
-        CHECK_OK(lower_graph(opt, &o, &p, &err), &err);
+        CHECK_OK(target_lower(opt, &o, &p, &err), &err);
         for (int i = 0; i < 2; i++)
             if (!strstr(p.source, want[gpu][i])) fail_msg("no %s in %s", want[gpu][i], p.source);
         lower_done(&p);
@@ -76,7 +76,7 @@ static void names_are_distinct(void **state) {
         ir_graph *g = layer_graph(weights[t], RP_NUMERICS_DEFAULT);
         lower_options o = {.isa = GEN_ISA_PORTABLE};
         lower_piece p;
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         for (uint32_t i = 0; i < p.n_launches; i++)
             for (uint32_t k = 0; k < i; k++)
                 if (!p.launches[i].attention)
@@ -95,7 +95,7 @@ static void every_matrix_is_packed_once(void **state) {
     lower_piece p;
     uint32_t n = 0, joined = 0;
     (void)state;
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_packs; i++)
         for (uint32_t k = 0; k < p.packs[i].n_sections; k++) {
             n += p.packs[i].sections[k].n_params;
@@ -146,7 +146,7 @@ static void large_matrices_of_few_rows_are_read_where_they_lie(void **state) {
         lower_piece p;
         ir_graph *g = NULL;
         CHECK_OK(ir_parse(cases[i].text, strlen(cases[i].text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         if ((p.n_packs > 0) != cases[i].packed) fail_msg("%s", cases[i].text);
         lower_done(&p);
         ir_graph_free(g);
@@ -161,7 +161,7 @@ static void products_on_a_gpu_make_a_row_themselves(void **state) {
     lower_piece p;
     uint32_t left_out = 0;
     (void)state;
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_launches; i++) {
         const lower_launch *l = &p.launches[i];
         if (l->n_alts < 2 || l->alts[0].symbol) continue;
@@ -181,7 +181,7 @@ static uint32_t count_left_out(const ir_graph *g) {
     rp_error err = {0};
     lower_piece p;
     uint32_t n = 0;
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_launches; i++)
         n += p.launches[i].n_alts == 1 && !p.launches[i].alts[0].symbol;
     lower_done(&p);
@@ -256,7 +256,7 @@ static uint32_t count_named(const ir_graph *g, const char *what) {
     rp_error err = {0};
     lower_piece p;
     uint32_t n = 0;
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_launches; i++) n += strstr(p.launches[i].name, what) != NULL;
     lower_done(&p);
     return n;
@@ -377,7 +377,7 @@ static void attention_has_the_blocks_of_its_class(void **state) {
         rp_error err = {0};
         lower_piece p;
         int64_t blocks;
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         waits_before_it_runs(&p);
         const lower_alt *alt = attention_of(&p, want[i].rows, &blocks);
         if (!strstr(alt->symbol, want[i].kernel) || blocks != want[i].blocks)
@@ -401,7 +401,7 @@ static ir_graph *product_of(int64_t n, int64_t k, lower_piece *p) {
                    "  ret %%y\n}\n",
                    (int)k, (int)n, (int)k);
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, p, &err), &err);
+    CHECK_OK(target_lower(g, &o, p, &err), &err);
     return g;
 }
 
@@ -472,7 +472,7 @@ static void products_of_many_rows_have_tiles_that_fit(void **state) {
     lower_piece p;
     (void)state;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const lower_alt *alt = p.launches[p.n_launches - 1].alts;
         while (alt->max < want[i].rows) alt++;
@@ -496,7 +496,7 @@ static void launches_name_their_fusion(void **state) {
         rp_error err = {0};
         ir_graph *g;
         CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         assert_int_equal(p.n_launches, 4);
         for (uint32_t i = 0; i < 4; i++)
             assert_int_equal(p.launches[i].group, i < 2 ? i : UINT32_MAX);
@@ -540,7 +540,7 @@ static void labels_say_what_is_computed(void **state) {
         rp_error err = {0};
         ir_graph *g;
         CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         assert_int_equal(p.n_kernels, 1);
         assert_string_equal(p.kernels[0].label, is[i].label);
         lower_done(&p);
@@ -558,7 +558,7 @@ static void the_source_is_the_unit_of_all_kernels(void **state) {
         rp_error err = {0};
         lower_piece p;
         base_buf unit;
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         assert_in_range(p.n_kernels, 1, 64);
         memset(wanted, true, sizeof wanted);
         base_buf_init(&unit, 0);
@@ -584,7 +584,7 @@ static void long_columns_are_summed_row_by_row(void **state) {
                        "graph @g(%%x: f32[%s,64])%s {\n  %%y = sum %%x {axis=0}\n  ret %%y\n}\n",
                        rows[i], *rows[i] == 'R' ? " where R in [1,10000]" : "");
         CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         if (strstr(p.source, "rk_sum16"))
             fail_msg("%s rows: a column alone\n%s", rows[i], p.source);
         lower_done(&p);
@@ -611,7 +611,7 @@ static void tiles_go_down_in_whole_lines(void **state) {
                        "%%1 = add %%0, %%0 ret %%1 }",
                        cases[i].columns);
         CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         assert_int_equal(p.n_launches, 1);
         assert_true(ir_dim_is_const(p.dims, p.launches[0].items, &items));
         assert_int_equal(items, cases[i].items);
@@ -626,7 +626,7 @@ static void refuses_on_a_gpu(const char *text, const char *why) {
     lower_piece p = {0};
     ir_graph *g = NULL;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    assert_int_equal(lower_graph(g, &o, &p, &err), RP_UNSUPPORTED);
+    assert_int_equal(target_lower(g, &o, &p, &err), RP_UNSUPPORTED);
     if (!strstr(err.text, why)) fail_msg("\"%s\" does not say \"%s\"", err.text, why);
     ir_graph_free(g);
 }
@@ -677,7 +677,7 @@ static void slices_of_blocks_are_refused(void **state) {
             rp_error err = {0};
             ir_graph *g;
             CHECK_OK(ir_parse(is[i].text, strlen(is[i].text), &g, &err), &err);
-            rp_status st = lower_graph(g, &o, &p, &err);
+            rp_status st = target_lower(g, &o, &p, &err);
             if (is[i].fits) {
                 CHECK_OK(st, &err);
                 lower_done(&p);
@@ -694,7 +694,7 @@ static void lose_allocations(const ir_graph *g, gen_target target) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
         rp_error err = {0};
         lower_piece p = {0};
-        rp_status st = lower_graph(g, &o, &p, &err);
+        rp_status st = target_lower(g, &o, &p, &err);
         if (st == RP_OK)
             lower_done(&p);
         else if (st != RP_NOMEM)

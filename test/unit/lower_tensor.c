@@ -2,7 +2,8 @@
 #include "support/check.h"
 
 #include "gen/pack.h"
-#include "lower/tensor_group.h"
+#include "target/cuda/tensor_group.h"
+#include "target/target.h"
 #include "pass/pipeline.h"
 
 /* Columns of a part dealt to jobs one after the other, as a block takes them. */
@@ -14,22 +15,22 @@ static int64_t jobs_of(int64_t columns, int64_t each) {
 
 static void check(const int64_t blocks[3], const uint32_t mats[3], int64_t of, int64_t tiles) {
     pass_segment s[3];
-    lower_tensor_part parts[3];
-    lower_tensor_parts g = {.parts = parts, .columns = of};
+    target_tensor_part parts[3];
+    target_tensor_parts g = {.parts = parts, .columns = of};
     int64_t want = 0, most = 1;
     for (uint32_t i = 0; i < 3 && blocks[i]; i++) {
         /* A job holds so many tiles of weights, or one unit where that is more. */
         int64_t per_unit = mats[i] * (LOWER_COLUMNS / GEN_TILE_ROWS),
                 units = per_unit > tiles ? 1 : tiles / per_unit;
         s[i] = (pass_segment){.n_mats = mats[i]};
-        parts[i] = (lower_tensor_part){.s = &s[i], .units = blocks[i] * LOWER_COLUMNS / of};
+        parts[i] = (target_tensor_part){.s = &s[i], .units = blocks[i] * LOWER_COLUMNS / of};
         want += jobs_of(blocks[i] * LOWER_COLUMNS, units * LOWER_COLUMNS);
         if (units > most) most = units;
-        assert_int_equal(lower_job_units(&parts[i], tiles), units);
+        assert_int_equal(target_job_units(&parts[i], tiles), units);
         g.n_parts++;
     }
-    assert_int_equal(lower_count_jobs(&g, tiles), want);
-    assert_int_equal(lower_most_job(&g, tiles), most);
+    assert_int_equal(target_count_jobs(&g, tiles), want);
+    assert_int_equal(target_most_job(&g, tiles), most);
 }
 
 static void jobs_hold_every_column(void **state) {
@@ -37,23 +38,24 @@ static void jobs_hold_every_column(void **state) {
     for (int64_t of = GEN_TILE_ROWS; of <= LOWER_COLUMNS; of *= 2)
         for (int64_t a = 1; a <= 33; a++)
             for (uint32_t m = 1; m <= 3; m++) {
-                const int64_t tiles = a % 2 ? LOWER_JOB_TILES : LOWER_JOB_TILES / 2;
+                const int64_t tiles = a % 2 ? TARGET_JOB_TILES : TARGET_JOB_TILES / 2;
                 check((const int64_t[]){a, 0, 0}, (const uint32_t[]){m, 0, 0}, of, tiles);
                 check((const int64_t[]){a, 35 - a, 7}, (const uint32_t[]){m, 1, 2}, of, tiles);
             }
 }
 
 /* What is chosen for some rows of one product, or of several, each of so many blocks of columns and of so many matrices. */
-static lower_many for_some_rows(int64_t blocks, uint32_t mats, uint32_t n_parts, int64_t k) {
+static target_many for_some_rows(int64_t blocks, uint32_t mats, uint32_t n_parts, int64_t k) {
     pass_segment s = {.n_mats = mats};
-    lower_tensor_part parts[3];
-    lower_tensor_parts g = {.parts = parts, .n_parts = n_parts, .k = k, .direct = true};
-    lower_many list[LOWER_N_MANYS];
+    target_tensor_part parts[3];
+    target_tensor_parts g = {.parts = parts, .n_parts = n_parts, .k = k, .direct = true};
+    target_many list[TARGET_N_MANYS];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < n_parts; i++) parts[i] = (lower_tensor_part){.s = &s, .units = blocks};
+    for (uint32_t i = 0; i < n_parts; i++)
+        parts[i] = (target_tensor_part){.s = &s, .units = blocks};
     g.columns = LOWER_COLUMNS;
     g.units = blocks * n_parts;
-    lower_fit_many(&g, list, &n, 0, 4096);
+    target_fit_many(&g, list, &n, 0, 4096);
     assert_true(n > 1);
     for (uint32_t i = 1; i < n; i++) assert_true(list[i].most > list[i - 1].most);
     return list[0];
@@ -67,15 +69,15 @@ static void jobs_hold_whole_units(void **state) {
             for (int64_t k = 128; k <= 8192; k *= 4)
                 for (uint32_t parts = 1; parts <= 3; parts += 2) {
                     const int64_t unit = mats * (LOWER_COLUMNS / GEN_TILE_ROWS);
-                    const lower_many m = for_some_rows(blocks, mats, parts, k);
-                    assert_int_equal(m.most, LOWER_SOME_ROWS);
+                    const target_many m = for_some_rows(blocks, mats, parts, k);
+                    assert_int_equal(m.most, TARGET_SOME_ROWS);
                     if (m.tiles < unit)
                         fail_msg("%u matrices, %d blocks, k %d: %d tiles", mats, (int)blocks,
                                  (int)k, (int)m.tiles);
                 }
     /* as narrow as it may be where that is the least for the busiest block */
-    assert_int_equal(for_some_rows(16, 2, 1, 128).tiles, LOWER_JOB_TILES / 2);
-    assert_int_equal(for_some_rows(16, 4, 1, 128).tiles, LOWER_JOB_TILES);
+    assert_int_equal(for_some_rows(16, 2, 1, 128).tiles, TARGET_JOB_TILES / 2);
+    assert_int_equal(for_some_rows(16, 4, 1, 128).tiles, TARGET_JOB_TILES);
 }
 
 /* The graph of a text, lowered for a GPU; the caller frees both. */
@@ -83,7 +85,7 @@ static void lower_text(const char *text, lower_piece *p, ir_graph **g) {
     lower_options o = {.target = GEN_CUDA};
     rp_error err = {0};
     CHECK_OK(ir_parse(text, strlen(text), g, &err), &err);
-    CHECK_OK(lower_graph(*g, &o, p, &err), &err);
+    CHECK_OK(target_lower(*g, &o, p, &err), &err);
 }
 
 /* Kernels of a row of heads that are turned by angles, which are gathered in the same group by an input of that type, and stored. */
@@ -108,7 +110,7 @@ static uint32_t kernels_of_turned_heads(const char *type) {
     (void)snprintf(graph, sizeof graph, text, type);
     CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
     CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
-    CHECK_OK(lower_graph(opt, &o, &p, &err), &err);
+    CHECK_OK(target_lower(opt, &o, &p, &err), &err);
     const uint32_t n = p.n_launches;
     lower_done(&p);
     ir_graph_free(opt);

@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "ir/graph.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "pass/fuse.h"
 
 static double elements(const ir_graph *g, const ir_shape *s) {
@@ -34,7 +34,7 @@ static double fused_work(const ir_graph *g) {
     rp_error err = {0};
     lower_piece p;
     double sum = 0;
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_launches; i++) {
         const lower_launch *l = &p.launches[i];
         for (uint32_t k = 0; k < p.n_kernels; k++)
@@ -128,7 +128,7 @@ static int64_t shares(const char *text) {
     ir_graph *g = NULL;
     lower_piece p;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
     assert_int_equal(p.n_launches, 1);
     int64_t items = ir_dim_eval(p.dims, p.launches[0].items, NULL), grain = p.launches[0].grain;
     lower_done(&p);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "ir/custom.h"
 #include "ir/text.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "reprise/reprise.h"
 #include "support/gpu.h"
 #include "support/jits.h"
@@ -478,7 +478,7 @@ static void nothing_of_it_is_tuned(void **state) {
         ir_graph *g = NULL;
         lower_piece p;
         CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
-        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
         assert_int_equal(p.n_kernels, 2);
         assert_non_null(strstr(p.kernels[0].name, "copy"));
         assert_int_equal(p.kernels[0].may, 0); /* one of no group */

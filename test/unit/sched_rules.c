@@ -2,7 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "lower/lower.h"
+#include "target/target.h"
 #include "pass/pipeline.h"
 #include "support/random_graph.h"
 #include "support/small_llama.h"
@@ -38,7 +38,7 @@ static uint32_t check_graph(const ir_graph *g, const sched_target *t) {
     base_buf_init(&text, 0);
     const lower_options o = {.isa = GEN_ISA_PORTABLE, .schedule = &text, .scheduled = t};
     CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
-    rp_status st = lower_graph(opt, &o, &p, &err);
+    rp_status st = target_lower(opt, &o, &p, &err);
     if (st != RP_UNSUPPORTED) CHECK_OK(st, &err);
     for (const char *at = text.data; st == RP_OK && at && *at; n++) at = check_one(at);
     lower_done(&p);

@@ -1,6 +1,6 @@
 /* An RMS norm in front of products on tensor cores, which has a template of its own (gen/embed/norm.cu): what would be read twice is read once, and
  * gains before the wait. Its operations are those of the nodes, so that the bits are those of the kernel that the group would be. */
-#include "lower/norm.h"
+#include "target/cuda/norm.h"
 
 #include <inttypes.h>
 
@@ -36,7 +36,7 @@ static bool with_number(const finder *f, ir_ref r, ir_op op, ir_ref *a, double *
 }
 
 /* r = 1 / sqrt(scale * sum(x * x) + eps) over the last axis, which stays. */
-static bool is_factor(const finder *f, ir_ref r, lower_norm *out) {
+static bool is_factor(const finder *f, ir_ref r, target_norm *out) {
     ir_ref mean, sum;
     if (!is_op(f, r, IR_rsqrt) || !with_number(f, node(f, r)->in[0], IR_add, &mean, &out->eps) ||
         !with_number(f, mean, IR_mul, &sum, &out->scale) || !is_op(f, sum, IR_sum))
@@ -50,7 +50,7 @@ static bool is_factor(const finder *f, ir_ref r, lower_norm *out) {
 }
 
 /* r = x * factor. */
-static bool is_scaled(const finder *f, ir_ref r, lower_norm *out) {
+static bool is_scaled(const finder *f, ir_ref r, target_norm *out) {
     if (!is_op(f, r, IR_mul)) return false;
     for (uint32_t i = 0; i < 2; i++)
         if (is_factor(f, node(f, r)->in[i], out) && node(f, r)->in[1 - i] == out->x) return true;
@@ -65,7 +65,7 @@ static bool is_gain(const finder *f, ir_ref r, int64_t k) {
            f->L->has_memory[r] && f->L->where[r].seg == LOWER_PARAM;
 }
 
-bool lower_norm_find(const lowerer *L, const pass_group *gr, ir_ref made, lower_norm *out) {
+bool target_norm_find(const lowerer *L, const pass_group *gr, ir_ref made, target_norm *out) {
     const finder f = {L, gr};
     const ir_node *n = node(&f, made);
     if (gr->n_nodes != NODES || !is_op(&f, made, IR_cast) || n->dtype != RP_DTYPE_BF16 ||
@@ -81,7 +81,7 @@ bool lower_norm_find(const lowerer *L, const pass_group *gr, ir_ref made, lower_
            x->shape.dim[1] == n->shape.dim[1] && L->has_memory[out->x];
 }
 
-void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t threads) {
+void target_norm_text(lowerer *L, const target_norm *n, const char *name, uint32_t threads) {
     const uint32_t x = lower_arg_slot(L, L->where[n->x]),
                    gain = lower_arg_slot(L, L->where[n->gain]);
     base_buf_printf(
@@ -100,7 +100,7 @@ void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t
 
 /* Shared memory of rk_norm: the squares of a row, how much further apart its 16 lanes are at most, what is read behind the last,
  * the sum and where it is aligned. */
-int64_t lower_norm_bytes(const lower_norm *n) {
+int64_t target_norm_bytes(const target_norm *n) {
     enum { APART = 16 * 7 * 4, BEHIND = 2 * 4 * 16, SUM = 64 };
     return n->k * 4 + APART + BEHIND + SUM;
 }

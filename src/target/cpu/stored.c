@@ -4,8 +4,8 @@
 
 #include "gen/pack.h"
 #include "gen/product.h"
-#include "lower/matmul.h"
 #include "pass/product.h"
+#include "target/cpu/cpu.h"
 
 _Static_assert(GEN_PRODUCT_BATCH == LOWER_PRODUCT_BATCH, "batch dims of a product");
 
@@ -63,39 +63,31 @@ static bool take_parts(const lowerer *L, const pass_group *gr, gen_product_recor
     return true;
 }
 
-bool lower_stored_record(const lowerer *L, const pass_group *gr, const lower_float_group *f,
-                         gen_product_record *out) {
+bool target_stored_record(const lowerer *L, const lower_matmul *m, gen_product_record *out) {
+    const pass_group *gr = m->gr;
     pass_weights w;
-    *out = (gen_product_record){.x_dtype = f->x, .w_dtype = f->w, .packed = lower_is_packed(L, gr)};
-    if (!L->opt->built_in || L->opt->target == GEN_CUDA || !are_stored_alone(L, gr)) return false;
+    *out = (gen_product_record){.x_dtype = m->f.x, .w_dtype = m->f.w, .packed = m->packed};
+    if (!L->opt->built_in || !are_stored_alone(L, gr)) return false;
     if (out->packed && pass_product_weights(L->g, gr->segs[0].mats[0], &w)) out->w_dtype = w.dtype;
-    return take_sizes(ir_graph_dims(L->g), &f->p, out) && take_parts(L, gr, out);
+    return take_sizes(ir_graph_dims(L->g), &m->f.p, out) && take_parts(L, gr, out);
 }
 
 /* --- the launch ---------------------------------------------------------------------- */
 
-rp_status lower_stored_group(lowerer *L, const pass_group *gr, const lower_float_group *f,
-                             const char *name, const gen_product_record *r,
-                             const lower_ref operand[2]) {
+rp_status target_stored_group(lowerer *L, const lower_matmul *m, const gen_product_record *r) {
+    const pass_group *gr = m->gr;
     ir_dims *t = ir_graph_dims(L->g);
-    memcpy(L->args, operand, 2 * sizeof *operand);
+    memcpy(L->args, m->operand, sizeof m->operand);
     RP_TRY(lower_add_const(L, r, sizeof *r, &L->args[2]));
     L->n_args = 3;
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
         RP_TRY(lower_memory(L, gr->segs[i].mats[0], &L->args[L->n_args++]));
     }
-    ir_dim items = lower_product_items(t, &f->p, ir_dim_const(t, r->items));
+    ir_dim items = lower_product_items(t, &m->f.p, ir_dim_const(t, r->items));
     if (items == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "the work items of a product overflow");
     lower_launch *l = lower_add_launch(L);
-    l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX,
-                             .symbol = gen_product_name(L->opt->isa),
-                             .scratch = LOWER_PRODUCT_SCRATCH};
-    l->n_alts = 1;
-    l->rows = ir_dim_import(L->out->dims, t, gr->rows);
-    l->items = ir_dim_import(L->out->dims, t, items);
-    l->grain = 1;
-    return lower_take_args(L, l);
+    l->alts[0].scratch = LOWER_PRODUCT_SCRATCH;
+    return lower_matmul_launch(L, m, gen_product_name(L->opt->isa), l, items);
 }

@@ -2,7 +2,7 @@
  *
  * The order in which a product is summed depends on its K, its columns and the class of its rows alone, so that groups of any fusion
  * give the same bits. Sizes were chosen for a GPU of some 132 multiprocessors with 227 KB of shared memory each. */
-#include "lower/tensor.h"
+#include "target/cuda/tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,23 +10,23 @@
 #include "base/log.h"
 #include "gen/pack.h"
 #include "lower/matmul.h"
-#include "lower/tensor_group.h"
+#include "target/cuda/tensor_group.h"
 #include "pass/product.h"
 
 enum {
     STEP = 16, /* k of an instruction */
-    WARPS = LOWER_TENSOR_WARPS,
+    WARPS = TARGET_TENSOR_WARPS,
     STEP_BYTES = 512,   /* of a tile */
     MOST_CHUNK = 8,     /* steps of a copy */
     N_SM = 132,         /* that sizes are chosen for */
     SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
     OWN = 5 << 10,      /* of that, what making a row takes, but of a norm */
     MOST_RING = 192 << 10,
-    EARLY = 2,                   /* copies of a warp that are under way before the wait */
-    MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
-    JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
-    SHARED_TILES = 6,            /* of a job that blocks share, too */
-    SLICES = 4,                  /* of k, of up to LOWER_SOME_ROWS rows */
+    EARLY = 2,                    /* copies of a warp that are under way before the wait */
+    MANY_UNITS = 8 * N_SM,        /* that are worth wider ones */
+    JOB_TILES = TARGET_JOB_TILES, /* of the template for many rows */
+    SHARED_TILES = 6,             /* of a job that blocks share, too */
+    SLICES = 4,                   /* of k, of up to TARGET_SOME_ROWS rows */
     CLUSTERS =
         24, /* of more than two blocks that surely run at once, a block a multiprocessor: 32 of four do not */
     PINGPONG_ROOM = 2 * 16 * 20 * 4, /* ROOM of rk_pingpong_rows */
@@ -44,10 +44,10 @@ enum {
     RESULTS_OF_256 = 48 /* rows whose products take as long as results of 256 that nothing hides */
 };
 
-typedef lower_tensor_part part;
-typedef lower_tensor_parts group;
-typedef lower_few few;
-typedef lower_many many;
+typedef target_tensor_part part;
+typedef target_tensor_parts group;
+typedef target_few few;
+typedef target_many many;
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -55,7 +55,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 /* --- few rows ------------------------------------------------------------------------------ */
 
-int64_t lower_few_bytes(const few *f) {
+int64_t target_few_bytes(const few *f) {
     int64_t x = f->rows * (f->k * 2 + 16);
     int64_t sums = (2 * WARPS + 1) * f->rows * f->tiles * 16 * 4;
     return WARPS * f->slots * (f->chunk * STEP_BYTES + 8) + x + 16 + sums;
@@ -64,8 +64,8 @@ int64_t lower_few_bytes(const few *f) {
 /* Shared memory for making a row. */
 static int64_t own_bytes(const few *f, const group *g) {
     if (!g->own || f->rows > 1) return 0;
-    const lower_norm *norm = lower_rows_norm(g->own);
-    return norm ? lower_norm_bytes(norm) : OWN;
+    const target_norm *norm = target_rows_norm(g->own);
+    return norm ? target_norm_bytes(norm) : OWN;
 }
 
 /* Copies that a warp has under way before the wait: those that fill the ring delay the rows that the kernels in front wait for. Of several rows one, but where all that there
@@ -77,23 +77,23 @@ static int64_t fit_cap(const few *f, int64_t copies) {
 
 /* Copies as long as leave room for two: that many keep a warp busy. */
 static void fit_ring(few *f, const group *g, int64_t room) {
-    const int64_t longest = lower_div_up(f->slice, MOST_CHUNK);
-    for (f->chunk = lower_div_up(f->slice, longest);; f->chunk--) {
-        f->chunks = lower_div_up(f->slice, f->chunk);
-        const int64_t copies = lower_div_up(g->units, N_SM) * f->tiles * f->chunks;
+    const int64_t longest = target_div_up(f->slice, MOST_CHUNK);
+    for (f->chunk = target_div_up(f->slice, longest);; f->chunk--) {
+        f->chunks = target_div_up(f->slice, f->chunk);
+        const int64_t copies = target_div_up(g->units, N_SM) * f->tiles * f->chunks;
         f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
         if (f->slots > copies) f->slots = copies;
-        while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
+        while (f->slots > 1 && target_few_bytes(f) > room) f->slots--;
         f->cap = fit_cap(f, copies);
-        const bool fits = (f->slots > 1 || copies == 1) && lower_few_bytes(f) <= room;
+        const bool fits = (f->slots > 1 || copies == 1) && target_few_bytes(f) <= room;
         if (fits || f->chunk == 1) return;
     }
 }
 
 /* A block has a multiprocessor for itself: two would leave no registers for the kernel behind, whose blocks come in early. */
-void lower_fit_few(few *f, const group *g, int64_t rows) {
+void target_fit_few(few *f, const group *g, int64_t rows) {
     *f = (few){.k = g->k, .rows = rows, .tiles = g->tiles};
-    f->slice = lower_div_up(g->k / STEP, WARPS);
+    f->slice = target_div_up(g->k / STEP, WARPS);
     fit_ring(f, g, SHARED - own_bytes(f, g));
 }
 
@@ -101,12 +101,12 @@ void lower_fit_few(few *f, const group *g, int64_t rows) {
 static bool has_room(int64_t k, int64_t rows) {
     few f;
     const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
-    lower_fit_few(&f, &g, rows);
-    return lower_few_bytes(&f) <= SHARED;
+    target_fit_few(&f, &g, rows);
+    return target_few_bytes(&f) <= SHARED;
 }
 
-int64_t lower_few_rows(int64_t k) {
-    int64_t rows = LOWER_FEW_ROWS;
+int64_t target_few_rows(int64_t k) {
+    int64_t rows = TARGET_FEW_ROWS;
     while (rows > 1 && !has_room(k, rows)) rows /= 2;
     return rows;
 }
@@ -127,7 +127,7 @@ static void count_units(const lowerer *L, group *g) {
     for (uint32_t i = 0; i < g->n_parts; i++) {
         part *p = &g->parts[i];
         (void)pass_product_weights(L->g, p->s->mats[0], &w);
-        int64_t items = lower_div_up(w.n, LOWER_COLUMNS),
+        int64_t items = target_div_up(w.n, LOWER_COLUMNS),
                 tiles = p->s->n_mats * g->columns / GEN_TILE_ROWS;
         p->columns = w.n;
         p->first_unit = g->units;
@@ -139,12 +139,12 @@ static void count_units(const lowerer *L, group *g) {
     }
 }
 
-void lower_tensor_columns(const lowerer *L, group *g, int64_t columns) {
+void target_tensor_columns(const lowerer *L, group *g, int64_t columns) {
     g->columns = columns;
     count_units(L, g);
 }
 
-rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, group *g) {
+rp_status target_tensor_find_parts(const lowerer *L, const pass_group *gr, group *g) {
     pass_weights w;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     *g = (group){.k = w.k};
@@ -152,36 +152,36 @@ rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, group 
     if (!g->parts) return rp_fail(L->err, RP_NOMEM, "parts of a product");
     for (uint32_t i = 0; i < gr->n_segs; i++)
         if (!gr->segs[i].dead) g->parts[g->n_parts++].s = &gr->segs[i];
-    lower_tensor_columns(L, g, wants_32(L, gr) ? LOWER_COLUMNS : GEN_TILE_ROWS);
-    if (g->units >= MANY_UNITS) lower_tensor_columns(L, g, LOWER_COLUMNS);
+    target_tensor_columns(L, g, wants_32(L, gr) ? LOWER_COLUMNS : GEN_TILE_ROWS);
+    if (g->units >= MANY_UNITS) target_tensor_columns(L, g, LOWER_COLUMNS);
     return RP_OK;
 }
 
 /* --- many rows ------------------------------------------------------------------------------ */
 
-int64_t lower_job_units(const part *p, int64_t tiles) {
+int64_t target_job_units(const part *p, int64_t tiles) {
     int64_t n = tiles / (p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS));
     return n > 0 ? n : 1;
 }
 
-int64_t lower_count_jobs(const group *g, int64_t tiles) {
+int64_t target_count_jobs(const group *g, int64_t tiles) {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->n_parts; i++)
-        n += lower_div_up(g->parts[i].units * g->columns / LOWER_COLUMNS,
-                          lower_job_units(&g->parts[i], tiles));
+        n += target_div_up(g->parts[i].units * g->columns / LOWER_COLUMNS,
+                           target_job_units(&g->parts[i], tiles));
     return n > 0 ? n : 1;
 }
 
-int64_t lower_most_job(const group *g, int64_t tiles) {
+int64_t target_most_job(const group *g, int64_t tiles) {
     int64_t n = 1;
     for (uint32_t i = 0; i < g->n_parts; i++)
-        if (lower_job_units(&g->parts[i], tiles) > n) n = lower_job_units(&g->parts[i], tiles);
+        if (target_job_units(&g->parts[i], tiles) > n) n = target_job_units(&g->parts[i], tiles);
     return n;
 }
 
 /* Whether jobs of m can be: a unit is not cut, and fills one that is no power of two; a split job is one of elements whose blocks all run at once. */
 static bool can_deal(const group *g, const many *m) {
-    const int64_t jobs = lower_count_jobs(g, m->tiles);
+    const int64_t jobs = target_count_jobs(g, m->tiles);
     for (uint32_t i = 0; i < g->n_parts; i++)
         if (g->parts[i].s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS) > m->tiles ||
             (m->tiles == SHARED_TILES && (g->parts[i].s->n_mats != 1 || m->splits == 1)))
@@ -192,7 +192,7 @@ static bool can_deal(const group *g, const many *m) {
 
 /* Columns of weights and rows, of K each, that the busiest block takes in: a multiprocessor has a rate of its own, and memory feeds some 70 of them. */
 static double taken(const group *g, const many *m) {
-    const int64_t rounds = m->splits > 1 ? 1 : lower_div_up(lower_count_jobs(g, m->tiles), N_SM);
+    const int64_t rounds = m->splits > 1 ? 1 : target_div_up(target_count_jobs(g, m->tiles), N_SM);
     return (double)(rounds * (m->tiles * GEN_TILE_ROWS + m->columns)) / (double)m->splits;
 }
 
@@ -200,33 +200,33 @@ static double taken(const group *g, const many *m) {
 static many fit_some(const group *g) {
     static const int64_t jobs[][2] = {
         {JOB_TILES, 4}, {SHARED_TILES, 5}, {JOB_TILES / 2, 6}}; /* and stages */
-    const int64_t chunk = 128, chunks = lower_div_up(g->k, chunk),
-                  slices = lower_div_up(chunks, lower_div_up(chunks, SLICES));
+    const int64_t chunk = 128, chunks = target_div_up(g->k, chunk),
+                  slices = target_div_up(chunks, target_div_up(chunks, SLICES));
     many best = {0};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         for (int64_t splits = 1; splits <= slices; splits++) {
-            const many m = {LOWER_SOME_ROWS, jobs[i][0], 64, chunk, jobs[i][1],
-                            slices,          splits,     64, 1,     false};
+            const many m = {TARGET_SOME_ROWS, jobs[i][0], 64, chunk, jobs[i][1],
+                            slices,           splits,     64, 1,     false};
             if (can_deal(g, &m) && (!best.most || taken(g, &m) < taken(g, &best))) best = m;
         }
     return best;
 }
 
-bool lower_is_halved(const group *g, const part *p) {
+bool target_is_halved(const group *g, const part *p) {
     return g->k >= LONG_K && p->columns > LEAST_HALVED && p->columns <= HALVED_COLUMNS;
 }
 
-uint32_t lower_count_halved(const group *g) {
+uint32_t target_count_halved(const group *g) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_parts; i++) n += lower_is_halved(g, &g->parts[i]);
+    for (uint32_t i = 0; i < g->n_parts; i++) n += target_is_halved(g, &g->parts[i]);
     return n;
 }
 
 /* Tiles of 128 rows in two slices of k: by two blocks, if all of g is halved and its elements have results by themselves. */
 static many tiles_of_halves(const group *g) {
-    bool shared = g->direct && lower_count_jobs(g, JOB_TILES) * (2 * HALVED_ROWS / 128) <= N_SM;
+    bool shared = g->direct && target_count_jobs(g, JOB_TILES) * (2 * HALVED_ROWS / 128) <= N_SM;
     for (uint32_t i = 0; i < g->n_parts; i++)
-        shared = shared && lower_is_halved(g, &g->parts[i]) && g->parts[i].s->n_mats == 1;
+        shared = shared && target_is_halved(g, &g->parts[i]) && g->parts[i].s->n_mats == 1;
     return (many){HALVED_ROWS, JOB_TILES, 128, 64, 6, 2, shared ? 2 : 1, 64, 1, false};
 }
 
@@ -253,22 +253,22 @@ static many fit_widest(const group *g) {
     const many together = tiles_of_256(INT64_MAX),
                in_turns = {INT64_MAX, JOB_TILES, 192, 64, g->direct ? 5 : 4,
                            1,         1,         64,  1,  g->direct};
-    const int64_t jobs = lower_count_jobs(g, JOB_TILES);
-    const int64_t rounds = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 256), N_SM),
-                  turns = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 192), N_SM),
-                  narrow = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 128), N_SM);
+    const int64_t jobs = target_count_jobs(g, JOB_TILES);
+    const int64_t rounds = target_div_up(jobs * target_div_up(USUAL_ROWS, 256), N_SM),
+                  turns = target_div_up(jobs * target_div_up(USUAL_ROWS, 192), N_SM),
+                  narrow = target_div_up(jobs * target_div_up(USUAL_ROWS, 128), N_SM);
     if (turns == 2 && narrow * 128 <= turns * 192 && narrow * 128 < rounds * 256)
         return tiles_of_128(INT64_MAX);
     return has_even_mats(g) && turns * 192 < rounds * (256 + RESULTS_OF_256) ? in_turns : together;
 }
 
-void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
-    const int64_t jobs = lower_count_jobs(g, JOB_TILES),
+void target_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
+    const int64_t jobs = target_count_jobs(g, JOB_TILES),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
     const many widest = fit_widest(g);
     const bool wide = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128,
                in_turns = wide && widest.pingpong;
-    const bool halved = lower_count_halved(g) > 0;
+    const bool halved = target_count_halved(g) > 0;
     const int64_t before = halved ? WIDE_ROWS : INT64_MAX;
     many two = widest, three = widest, halves = tiles_of_halves(g),
          behind = tiles_of_128(each * 128);
@@ -279,7 +279,7 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
         two.most = three.most = 0;
     else
         halves.most = behind.most = 0;
-    const many all[LOWER_N_MANYS] = {
+    const many all[TARGET_N_MANYS] = {
         fit_some(g),
         {least(each * 64, before), JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
         tiles_of_128(least(narrow ? INT64_MAX : each * 128, before)),
@@ -290,29 +290,29 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
         behind,
         widest};
     *n = 0;
-    for (int i = 0; i < LOWER_N_MANYS && largest > end; i++) {
+    for (int i = 0; i < TARGET_N_MANYS && largest > end; i++) {
         if (all[i].most <= end) continue;
         list[(*n)++] = all[i];
         end = all[i].most;
     }
 }
 
-int64_t lower_many_bytes(const many *m) {
+int64_t target_many_bytes(const many *m) {
     int64_t stage = m->tiles * m->chunk * 32 + m->columns * m->chunk * 2;
     return m->stages * (stage + 16) + (m->pingpong ? WARPS * PINGPONG_ROOM + 16
-                                       : m->splits > 1 && !lower_has_halves(m)
+                                       : m->splits > 1 && !target_has_halves(m)
                                            ? 0
                                            : m->piece * 132 * 4);
 }
 
-rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {
-    many list[LOWER_N_MANYS];
+rp_status target_tensor_tiles(const lowerer *L, const pass_group *gr, target_tiles *out) {
+    many list[TARGET_N_MANYS];
     uint32_t n;
     group g;
-    RP_TRY(lower_tensor_find_parts(L, gr, &g));
-    const int64_t most = lower_few_rows(g.k);
-    lower_fit_many(&g, list, &n, most, INT64_MAX);
-    *out = (lower_tiles){.of = {{most, 0}}, .n = 1};
+    RP_TRY(target_tensor_find_parts(L, gr, &g));
+    const int64_t most = target_few_rows(g.k);
+    target_fit_many(&g, list, &n, most, INT64_MAX);
+    *out = (target_tiles){.of = {{most, 0}}, .n = 1};
     for (uint32_t i = 0; i < n; i++) {
         if (out->of[out->n - 1].columns != list[i].columns) out->n++;
         out->of[out->n - 1].most = list[i].most;
@@ -336,9 +336,9 @@ static bool refuse_k(const char *name, const char *why, int64_t k) {
     return refuse(name, why, text);
 }
 
-bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
+bool target_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
     pass_weights w;
-    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
+    if (L->opt->exact) return false;
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) ||
         !pass_product_weights(L->g, gr->segs[0].mats[0], &w))
         return false;

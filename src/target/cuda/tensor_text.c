@@ -5,12 +5,13 @@
 
 #include "gen/gen.h"
 #include "gen/pack.h"
-#include "lower/tensor_group.h"
+#include "target/cuda/cuda.h"
+#include "target/cuda/tensor_group.h"
 
 #define K (L->k)
 
-typedef lower_tensor_part part;
-typedef lower_tensor_parts group;
+typedef target_tensor_part part;
+typedef target_tensor_parts group;
 
 static void forget_kernel(lowerer *L) {
     kir_free(L->k);
@@ -30,7 +31,7 @@ static const kir_buf *only_touched(const kir_func *f) {
     return only;
 }
 
-rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
+rp_status target_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
     g->direct = true;
     g->alone = g->n_parts == 1 && !g->rotary;
     L->rows = gr->rows;
@@ -85,7 +86,7 @@ static bool has_swift(const lowerer *L, const group *g) {
     return n[IR_sigmoid] == 1 && n[IR_mul] == 2 && n[IR_cast] == 1 && s->n_nodes == 4;
 }
 
-static const lower_call element_call = {
+static const target_call element_call = {
     .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
 
 /* FRAG_put or FRAG_put_near: the call of a fragment, which lies in `scope`. */
@@ -96,9 +97,9 @@ static void put_element_put(lowerer *L, const part *p, const char *frag, const c
                     "RP_INLINE void %s_put%s(char *const *arg, const long long *dim, long long "
                     "row, long long column, const float *s, const float *asked)\n{\n",
                     frag, suffix);
-    lower_call_temporaries(L, p->s, &element_call);
+    target_call_temporaries(L, p->s, &element_call);
     base_buf_printf(b, "    %s%s(arg, dim, row, column", scope, frag);
-    lower_call_arguments(L, p->s, &element_call);
+    target_call_arguments(L, p->s, &element_call);
     base_buf_puts(b, ", asked);\n}\n");
 }
 
@@ -110,7 +111,7 @@ static rp_status put_scoped_element(lowerer *L, const part *p, const char *frag,
     if (!scope || !suffix) return rp_fail(L->err, RP_NOMEM, "kernel name");
     RP_TRY(lower_epilogue_build(L, p->s, frag, 1));
     base_buf_printf(&L->source, "struct %s_%s : rk_%s {\n", frag, name, name);
-    const rp_status st = lower_render_element(L, &n);
+    const rp_status st = target_render_element(L, &n);
     base_buf_puts(&L->source, "};\n");
     if (st == RP_OK) put_element_put(L, p, frag, suffix, scope);
     forget_kernel(L);
@@ -120,13 +121,13 @@ static rp_status put_scoped_element(lowerer *L, const part *p, const char *frag,
 /* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
 static rp_status put_element(lowerer *L, part *p, const char *frag, uint32_t *n_asked) {
     if (p->rotary) {
-        *n_asked = LOWER_ROTARY_ASKED;
-        return lower_rotary_text(L, p->rotary, frag, p->columns);
+        *n_asked = TARGET_ROTARY_ASKED;
+        return target_rotary_text(L, p->rotary, frag, p->columns);
     }
     uint32_t n = 0;
     rp_status st = lower_epilogue_build(L, p->s, frag, 1);
     if (st == RP_OK && only_touched(K)) p->slot = only_touched(K)->slot;
-    if (st == RP_OK) st = lower_render_element(L, &n);
+    if (st == RP_OK) st = target_render_element(L, &n);
     if (n > *n_asked) *n_asked = n;
     if (st == RP_OK) put_element_put(L, p, frag, "", "");
     forget_kernel(L);
@@ -237,20 +238,20 @@ static void put_pairs(lowerer *L, const group *g, const char *name) {
 static void put_row(lowerer *L, const part *p, const char *frag, int64_t columns) {
     base_buf *b = &L->source;
     char end[40];
-    (void)snprintf(end, sizeof end, "[%d][%" PRId64 "];", LOWER_TENSOR_WARPS, columns);
-    const lower_call call = {.columns = columns,
-                             .acc = "acc",
-                             .space = "__shared__ ",
-                             .name = "e",
-                             .end = end,
-                             .at = "[threadIdx.x / 32]"};
+    (void)snprintf(end, sizeof end, "[%d][%" PRId64 "];", TARGET_TENSOR_WARPS, columns);
+    const target_call call = {.columns = columns,
+                              .acc = "acc",
+                              .space = "__shared__ ",
+                              .name = "e",
+                              .end = end,
+                              .at = "[threadIdx.x / 32]"};
     base_buf_printf(b,
                     "RP_INLINE void %s_row(char *const *arg, const long long *dim, long long row, "
                     "long long unit, float *acc)\n{\n",
                     frag);
-    lower_call_temporaries(L, p->s, &call);
+    target_call_temporaries(L, p->s, &call);
     base_buf_printf(b, "    %s(arg, dim, row, unit * %" PRId64, frag, columns);
-    lower_call_arguments(L, p->s, &call);
+    target_call_arguments(L, p->s, &call);
     base_buf_puts(b, ");\n}\n");
 }
 
@@ -269,9 +270,9 @@ static void put_row_choice(lowerer *L, const group *g, const char *name) {
     for (uint32_t i = g->n_parts; i-- > 0;) {
         const part *p = &g->parts[i];
         base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n            ", p->first_unit);
-        if (p->units > lower_div_up(p->columns, g->columns))
+        if (p->units > target_div_up(p->columns, g->columns))
             base_buf_printf(b, "if (unit < %" PRId64 ") ",
-                            p->first_unit + lower_div_up(p->columns, g->columns));
+                            p->first_unit + target_div_up(p->columns, g->columns));
         base_buf_printf(b,
                         "%s_e%u_row(arg, dim, row, unit - %" PRId64 ", acc);\n"
                         "            return;\n        }\n",
@@ -312,13 +313,13 @@ static void put_places(lowerer *L, const group *g) {
 static int64_t period(const group *g) {
     int64_t all = 1;
     for (uint32_t i = 0; i < g->n_parts && g->rotary; i++) {
-        const int64_t own = lower_rotary_period(g->parts[i].rotary);
+        const int64_t own = target_rotary_period(g->parts[i].rotary);
         if (all % own) all = own % all ? all * own : own;
     }
     return all;
 }
 
-rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const char *name) {
+rp_status target_tensor_units(lowerer *L, const pass_group *gr, group *g, const char *name) {
     base_buf *b = &L->source;
     uint32_t n_asked = 1;
     L->rows = gr->rows;
@@ -331,7 +332,7 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
         if (g->direct && has_swift(L, g) && is_tiled(L, g))
             RP_TRY(put_scoped_element(L, &g->parts[i], frag, "swift"));
     }
-    if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
+    if (g->to) RP_TRY(target_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,
                     "struct %s_units : %s {\n    enum { N = %" PRId64 ", COLUMNS = %" PRId64
                     ", MATS = %u, ASKED = %u, PAIRS = %d, PERIOD = %" PRId64 ", TILED = %d };\n",

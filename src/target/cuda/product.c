@@ -2,14 +2,13 @@
  * matrix of the batch. */
 #include <inttypes.h>
 
-#include "lower/cuda.h"
-#include "lower/matmul.h"
+#include "target/cuda/cuda.h"
 
 enum { TILE = 32, THREADS = 256 }; /* RK_ANY_ROWS, RK_ANY_THREADS */
 
 static void put(lowerer *L, const char *name, ir_dim d) {
     base_buf_printf(&L->source, "%s", name);
-    lower_put_dim(L, d);
+    target_put_dim(L, d);
 }
 
 /* A pointer to what the block reads first of an operand. */
@@ -18,15 +17,15 @@ static void put_side(lowerer *L, const lower_product *p, const char *name, uint3
     base_buf *b = &L->source;
     base_buf_printf(b, "        const rk_x_%s::type *%s = (const rk_x_%s::type *)arg[%u] + (",
                     rp_dtype_name(dtype), name, rp_dtype_name(dtype), arg);
-    lower_put_dim(L, s->offset);
+    target_put_dim(L, s->offset);
     base_buf_puts(b, ")");
     for (uint32_t i = 0; i < p->n_batch; i++) {
         base_buf_printf(b, " + b%u * (", i);
-        lower_put_dim(L, s->batch[i]);
+        target_put_dim(L, s->batch[i]);
         base_buf_puts(b, ")");
     }
     base_buf_printf(b, " + %s * %d * (", arg ? "across" : "down", TILE);
-    lower_put_dim(L, s->step);
+    target_put_dim(L, s->step);
     base_buf_puts(b, ");\n");
 }
 
@@ -35,7 +34,7 @@ static void put_batch(lowerer *L, const lower_product *p) {
     base_buf_puts(&L->source, "        long long left = batch;\n");
     for (uint32_t i = p->n_batch; i-- > 0;) {
         base_buf_printf(&L->source, "        const long long b%u = left %% (", i);
-        lower_put_dim(L, p->batch[i]);
+        target_put_dim(L, p->batch[i]);
         put(L, ");\n        left /= (", p->batch[i]);
         base_buf_puts(&L->source, ");\n");
     }
@@ -63,20 +62,20 @@ static void put_tile(lowerer *L, const lower_float_group *f, const char *frag) {
                     "        for (int r = 0; r < m; r += %d)\n"
                     "            %s_EPI(batch * rows + down * %d + r, m - r, across, acc + r * "
                     "%d);\n",
-                    LOWER_CUDA_ROWS, frag, TILE, TILE);
+                    TARGET_CUDA_ROWS, frag, TILE, TILE);
 }
 
 static ir_dim tiles(ir_dims *t, ir_dim n) {
     return ir_dim_floordiv(t, ir_dim_add(t, n, ir_dim_const(t, TILE - 1)), TILE);
 }
 
-rp_status lower_cuda_product(lowerer *L, const lower_float_group *f, const char *name,
-                             lower_launch *l, ir_dim *items) {
+rp_status target_cuda_product(lowerer *L, const lower_float_group *f, const char *name,
+                              lower_launch *l, ir_dim *items) {
     const lower_product *p = &f->p;
     ir_dims *t = ir_graph_dims(L->g);
     const char *frag = lower_epilogue_name(L, name, 0);
     if (!frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
-    lower_cuda_head(L, name, THREADS, 0, "");
+    target_cuda_head(L, name, THREADS, 0, "");
     put(L, "    rk_wait();\n    const long long rows = ", p->rows);
     put(L, ", columns = ", p->columns);
     put(L, ";\n    const long long n_across = ", tiles(t, p->columns));

@@ -1,13 +1,13 @@
 /* Kernels whose text the library has compiled ahead (gen/ready.h): launches of those, with what tells them apart as a record. Text
  * in which a size is a symbol is none of it. */
 #include "gen/ready.h"
-#include "lower/emit.h"
+#include "target/cpu/cpu.h"
 
-rp_status lower_ready(lowerer *L, const char *name, size_t begin, const char **symbol) {
+rp_status target_ready(lowerer *L, const char *name, size_t begin, const char **symbol) {
     const base_str text = {L->source.data ? L->source.data + begin : "", L->source.len - begin};
     gen_ready r;
     *symbol = NULL;
-    if (!L->opt->built_in || L->opt->target == GEN_CUDA || L->source.failed) return RP_OK;
+    if (!L->opt->built_in || L->source.failed) return RP_OK;
     if (!gen_ready_find(L->opt->isa, text, name, &r) || r.n_args != L->n_args || !r.n_words)
         return RP_OK;
     RP_TRY(

@@ -2,27 +2,27 @@
  *
  * The epilogue computes one address from a row and a column, row * k + column. It gets others that give the place within the tile: which tile
  * and which piece of 8 elements in the column, and the first row of the tile in the row. So it must touch nothing else. */
-#include "lower/arranged.h"
+#include "target/cuda/arranged.h"
 
 #include <inttypes.h>
 
 #include "lower/matmul.h"
-#include "lower/tensor.h"
+#include "target/cuda/tensor.h"
 
 enum { WIDEST = 256 };
 
-struct lower_arranged {
-    lower_arranged *next;
+struct target_arranged {
+    target_arranged *next;
     ir_ref value;
 };
 
-ir_dim lower_arranged_bytes(lowerer *L, ir_dim rows, int64_t k) {
+ir_dim target_arranged_bytes(lowerer *L, ir_dim rows, int64_t k) {
     ir_dims *t = ir_graph_dims(L->g);
     return ir_dim_mul_const(t, ir_dim_add(t, rows, ir_dim_const(t, WIDEST - 1)), k * 2);
 }
 
-bool lower_is_arranged(const lowerer *L, ir_ref r) {
-    const lower_arranged *a = L->arranged;
+bool target_is_arranged(const lowerer *L, ir_ref r) {
+    const target_arranged *a = L->arranged;
     while (a && a->value != r) a = a->next;
     return a != NULL;
 }
@@ -64,7 +64,7 @@ static const pass_group *only_reader(const lowerer *L, ir_ref r) {
     return reader;
 }
 
-rp_status lower_arranged_find(lowerer *L, const pass_group *gr, const lower_tiles **out) {
+rp_status target_arranged_find(lowerer *L, const pass_group *gr, const target_tiles **out) {
     const ir_ref r = only_stored(L, gr);
     int64_t k = 0;
     *out = NULL;
@@ -72,17 +72,17 @@ rp_status lower_arranged_find(lowerer *L, const pass_group *gr, const lower_tile
     const ir_node *n = ir_node_at(L->g, r);
     const pass_group *reader = only_reader(L, r);
     if (!reader || n->dtype != RP_DTYPE_BF16 || n->shape.rank < 2 || reader->rows != gr->rows ||
-        lower_flat_rows(L, n) != gr->rows || !lower_tensor_can(L, reader, NULL, RP_DTYPE_BF16) ||
+        lower_flat_rows(L, n) != gr->rows || !target_tensor_can(L, reader, NULL, RP_DTYPE_BF16) ||
         !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k))
         return RP_OK;
-    lower_arranged *a = base_arena_alloc(L->arena, sizeof *a);
-    lower_tiles *t = base_arena_alloc(L->arena, sizeof *t);
+    target_arranged *a = base_arena_alloc(L->arena, sizeof *a);
+    target_tiles *t = base_arena_alloc(L->arena, sizeof *t);
     if (!a || !t) return rp_fail(L->err, RP_NOMEM, "rows of a product");
-    RP_TRY(lower_tensor_tiles(L, reader, t));
-    const ir_dim bytes = lower_arranged_bytes(L, gr->rows, k);
+    RP_TRY(target_tensor_tiles(L, reader, t));
+    const ir_dim bytes = target_arranged_bytes(L, gr->rows, k);
     if (bytes == IR_DIM_BAD) return RP_OK;
     L->out->temps[L->where[r].idx].bytes = ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
-    *a = (lower_arranged){L->arranged, r};
+    *a = (target_arranged){L->arranged, r};
     L->arranged = a;
     *out = t;
     return RP_OK;
@@ -94,7 +94,7 @@ static int64_t rows_of(int64_t columns) {
     return columns ? columns : 1;
 }
 
-rp_status lower_arranged_text(lowerer *L, const lower_tiles *t, const char *name, ir_dim rows) {
+rp_status target_arranged_text(lowerer *L, const target_tiles *t, const char *name, ir_dim rows) {
     base_buf *b = &L->source;
     base_buf_printf(
         b, "RP_INLINE rk_tiles %s_tiles(const long long *dim)\n{\n    const long long n = ", name);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lower/cuda.h"
+#include "target/cuda/cuda.h"
 
 enum {
     THREADS = 256, /* RK_SCAN_THREADS, RK_SCATTER_THREADS */
@@ -59,7 +59,7 @@ static void put(lowerer *L, const char *name, ir_dim d) {
 /* The kernel up to the call for line `item`. `first`: of x and what is like it. */
 static void begin(lowerer *L, const char *name, const line *a, uint32_t threads) {
     base_buf *b = &L->source;
-    lower_cuda_head(L, name, threads, 0, "");
+    target_cuda_head(L, name, threads, 0, "");
     base_buf_puts(b, "    rk_wait();\n");
     put(L, "n", a->n);
     put(L, "inner", a->inner);
@@ -198,7 +198,7 @@ static void put_top(lowerer *L, const char *name, const top_class *c, ir_dim row
     ir_dims *t = L->out->dims;
     char cluster[32];
     (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(%u) ", c->split);
-    lower_cuda_head(L, name, c->threads, c->per_sm, cluster);
+    target_cuda_head(L, name, c->threads, c->per_sm, cluster);
     base_buf_printf(b,
                     "    const int blocks = RK_BLOCKS(%u);\n"
                     "    typedef rk_top<blocks, %u, %u> T;\n"
@@ -257,7 +257,7 @@ static bool is_top(const ir_node *n) {
     return n->op == IR_topk && ir_attr_int(n, IR_ATTR_K, 0) == 1 && n->dtype == RP_DTYPE_F32;
 }
 
-rp_status lower_cuda_scan(lowerer *L, ir_ref r) {
+rp_status target_cuda_scan(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     if (is_top(n)) return lower_top(L, n, r);
     const rp_dtype t = ir_node_at(L->g, n->in[0])->dtype;
@@ -320,7 +320,7 @@ static void put_scatter(lowerer *L, const ir_node *n, const char *name, const li
         inner ? "inner" : "1");
 }
 
-rp_status lower_cuda_scatter(lowerer *L, ir_ref r) {
+rp_status target_cuda_scatter(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     const ir_shape *src = &ir_node_at(L->g, n->in[2])->shape;
     const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "lower/cuda.h"
+#include "target/cuda/cuda.h"
 
 enum {
     N_SM = 132,
@@ -30,6 +30,13 @@ enum {
     PREFILL_KEYS = 128     /* KEYS */
 };
 
+/* Attention over `rows` with tables of blocks, n_tables rows of width, over a cache of n_blocks (dims of the piece). */
+typedef struct attention {
+    gen_attention_record record;
+    ir_dim rows, n_tables, width, n_blocks;
+    bool tensor; /* is_on_tensor_cores */
+} attention;
+
 /* The kernel for up to so many rows: clusters of `blocks` take them one by one, or (0) blocks take tiles of them. */
 typedef struct row_class {
     int64_t most;
@@ -43,8 +50,9 @@ static bool refuse(const gen_attention_record *r, const char *why, uint32_t valu
     return false;
 }
 
-bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_record *r) {
-    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
+/* The channel `autotuning` says why it is not, unless exact sums are wanted. */
+static bool is_on_tensor_cores(const lowerer *L, const gen_attention_record *r) {
+    if (L->opt->exact) return false;
     if (r->kv != RP_DTYPE_BF16)
         return refuse(r, "the cache is not bf16 but of type", (uint32_t)r->kv);
     if (r->head_dim % 16) return refuse(r, "head_dim is not a multiple of 16:", r->head_dim);
@@ -60,22 +68,22 @@ static uint32_t units_of(const gen_attention_record *r) {
     return r->kv_heads * ((r->heads / r->kv_heads + most - 1) / most);
 }
 
-static bool is_narrow(const lower_cuda_attention *a) {
+static bool is_narrow(const attention *a) {
     return a->record.head_dim <= NARROW_HEAD;
 }
 
 /* Whether a warp of rk_attn_flash has 32 rows. */
-static bool is_tall(const lower_cuda_attention *a, const row_class *c) {
+static bool is_tall(const attention *a, const row_class *c) {
     return is_narrow(a) && c->spread == 1;
 }
 
 /* Rows that are enough for all multiprocessors are streamed. */
-static bool is_streamed(const lower_cuda_attention *a, const row_class *c) {
+static bool is_streamed(const attention *a, const row_class *c) {
     return a->tensor && c->blocks == 1;
 }
 
 /* Whether a step has so many rows that groups of warps with work of their own take them: more than any class of blocks by rows has. */
-static bool is_prefill(const lower_cuda_attention *a, const row_class *c) {
+static bool is_prefill(const attention *a, const row_class *c) {
     return a->tensor && c->most > SPREAD_FEW && a->record.head_dim == PREFILL_HEAD;
 }
 
@@ -85,17 +93,17 @@ static uint32_t split_team(const row_class *c) {
 }
 
 /* Whether a row of long heads has blocks of as many warps as one of short heads, each alone on a multiprocessor. */
-static bool is_alone(const lower_cuda_attention *a, const row_class *c) {
+static bool is_alone(const attention *a, const row_class *c) {
     return a->tensor && !is_narrow(a) && split_team(c) > 1 && c->most == 1;
 }
 
 /* Whether a row's first keys and values are read before the wait where that is promised to be right: by the largest clusters, with which it was faster. */
-static bool reads_early(const lower_cuda_attention *a, const row_class *c) {
+static bool reads_early(const attention *a, const row_class *c) {
     return a->tensor && c->blocks == MOST_BLOCKS;
 }
 
 /* Warps of a block on tensor cores for few rows. */
-static uint32_t split_warps(const lower_cuda_attention *a, const row_class *c) {
+static uint32_t split_warps(const attention *a, const row_class *c) {
     return is_alone(a, c) || (is_narrow(a) && split_team(c) > 1) ? 2 * SPLIT_WARPS : SPLIT_WARPS;
 }
 
@@ -105,13 +113,13 @@ typedef struct stream_size {
     uint32_t per_sm, warps, slots, chunks;
 } stream_size;
 
-static stream_size stream_size_of(const lower_cuda_attention *a, const row_class *c) {
+static stream_size stream_size_of(const attention *a, const row_class *c) {
     static const stream_size narrow = {2, 6, 3, 18}, alone = {1, 8, 3, 24}, wide = {1, 8, 2, 24};
     return !is_narrow(a) ? wide : c->most < SPLIT_MOST ? alone : narrow;
 }
 
 /* Its dynamic shared memory: rings with a barrier a cell, results and bases of chunks, what rows are. */
-static int64_t stream_bytes(const lower_cuda_attention *a, const row_class *c) {
+static int64_t stream_bytes(const attention *a, const row_class *c) {
     const gen_attention_record *r = &a->record;
     const stream_size s = stream_size_of(a, c);
     const int64_t group = r->heads / r->kv_heads, parts = (group + 7) / 8,
@@ -122,7 +130,7 @@ static int64_t stream_bytes(const lower_cuda_attention *a, const row_class *c) {
 }
 
 /* Blocks that shall have room on a multiprocessor, by their registers. */
-static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
+static uint32_t per_sm(const attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
     if (!c->blocks) return is_tall(a, c) && !is_prefill(a, c) ? 2 : 1;
     if (is_streamed(a, c)) return stream_size_of(a, c).per_sm;
@@ -132,14 +140,14 @@ static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
 
 /* Blocks with which a GPU is full. Two with long heads fit on a multiprocessor, but clusters of more than two of them found no room for all
  * at once on an H200; the largest clusters come in beside other kernels' blocks only while they are few. */
-static int64_t full_of(const lower_cuda_attention *a, uint32_t blocks) {
+static int64_t full_of(const attention *a, uint32_t blocks) {
     if (!a->tensor) return EXACT_FULL;
     if (blocks == MOST_BLOCKS) return N_SM / 2;
     return (int64_t)N_SM * (is_narrow(a) || blocks <= 2 ? 2 : 1);
 }
 
 /* A row has as many blocks as there are multiprocessors for, while it is one of few. */
-static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) {
+static uint32_t find_classes(const attention *a, row_class *classes) {
     const int64_t most = a->tensor ? SPLIT_MOST : INT64_MAX;
     const uint32_t least = a->tensor ? 1 : 2;
     uint32_t n = 0;
@@ -162,7 +170,7 @@ static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) 
 }
 
 /* "TEMPLATE<sizes> A; room": what a kernel instantiates. */
-static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class *c) {
+static void put_type(lowerer *L, const attention *a, const row_class *c) {
     const gen_attention_record *r = &a->record;
     const uint32_t blocks = c->blocks;
     base_buf *b = &L->source;
@@ -185,7 +193,7 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
 }
 
 /* The first keys and values are on their way while the kernels in front run. */
-static void put_announcement(lowerer *L, const lower_cuda_attention *a) {
+static void put_announcement(lowerer *L, const attention *a) {
     base_buf *b = &L->source;
     base_buf_puts(
         b, "    A::guess hint = A::no_guess();\n"
@@ -197,14 +205,13 @@ static void put_announcement(lowerer *L, const lower_cuda_attention *a) {
 }
 
 /* The kernel over arguments q, k, v, seqs, positions, block_tables, out. */
-static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_alt *alt,
-                       const row_class *c) {
+static void put_kernel(lowerer *L, const attention *a, const lower_alt *alt, const row_class *c) {
     ir_dims *t = L->out->dims;
     const uint32_t blocks = c->blocks;
     base_buf *b = &L->source;
     char cluster[48] = "";
     if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_ATTN_BLOCKS(%u)) ", blocks);
-    lower_cuda_head_with(L, alt->symbol, alt->threads, per_sm(a, c), cluster, "settled");
+    target_cuda_head_with(L, alt->symbol, alt->threads, per_sm(a, c), cluster, "settled");
     base_buf_puts(b, "    const long long rows = ");
     ir_dim_print_c(t, a->rows, "dim", b);
     base_buf_puts(b, ", n_tables = ");
@@ -263,7 +270,7 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
 }
 
 /* What the launch of a class is but for its name. Of `items`, MOST_BLOCKS for each cluster of a row, a block takes so many that all blocks have work. */
-static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
+static lower_alt alt_of(const attention *a, const row_class *c) {
     const gen_attention_record *r = &a->record;
     lower_alt alt = {.max = c->most, .threads = THREADS, .per_block = MOST_BLOCKS};
     if (c->blocks) {
@@ -288,8 +295,7 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
     return alt;
 }
 
-static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class *c,
-                     uint32_t index) {
+static char *name_of(lowerer *L, const attention *a, const row_class *c, uint32_t index) {
     if (is_streamed(a, c))
         return base_arena_printf(L->arena, "attn_fused_attention_%u_stream%" PRId64, index,
                                  c->most);
@@ -302,7 +308,8 @@ static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class 
     return base_arena_printf(L->arena, "attn_fused_attention_%u_%s", index, way);
 }
 
-rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l) {
+/* The functions of a launch over L->args, by class of rows, and its items. */
+static rp_status put_kernels(lowerer *L, const attention *a, lower_launch *l) {
     const uint32_t index = L->out->n_kernels;
     row_class classes[LOWER_MAX_ALTS];
     l->threads = THREADS;
@@ -321,4 +328,19 @@ rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a
     if (l->items == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "attention of more than 2^63 items");
     return base_buf_status(&L->source, L->err);
+}
+
+rp_status target_cuda_attention(lowerer *L, const ir_node *n, const gen_attention_record *r,
+                                lower_launch *l) {
+    ir_dims *t = L->out->dims;
+    const ir_dims *own = ir_graph_dims(L->g);
+    const ir_shape *tables = &ir_node_at(L->g, n->in[5])->shape;
+    const attention a = {
+        .record = *r,
+        .rows = l->rows,
+        .n_tables = ir_dim_import(t, own, tables->dim[0]),
+        .width = ir_dim_import(t, own, tables->dim[1]),
+        .n_blocks = ir_dim_import(t, own, ir_node_at(L->g, n->in[1])->shape.dim[0]),
+        .tensor = is_on_tensor_cores(L, r)};
+    return put_kernels(L, &a, l);
 }

@@ -4,13 +4,14 @@
  * few blocks, each of their blocks makes it once more in its shared memory, with the code of the kernel, which is then left
  * out. More rows are made by the kernel: its blocks share them. Products on tensor cores make any number: one in each of their blocks, more once, as
  * they want them arranged. Few rows that are no more than gathered they read from the table. */
-#include "lower/prologue.h"
+#include "target/cuda/prologue.h"
 
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "lower/tensor.h"
-#include "lower/tensor_group.h"
+#include "target/cuda/cuda.h"
+#include "target/cuda/tensor.h"
+#include "target/cuda/tensor_group.h"
 #include "pass/product.h"
 
 enum {
@@ -19,15 +20,15 @@ enum {
     MOST_SCRATCH = 4 << 10
 };
 
-struct lower_rows {
-    lower_rows *next;
+struct target_rows {
+    target_rows *next;
     ir_ref made, from; /* from: float32 rows that are rounded, or IR_NONE */
     kir_func *k;
     lower_ref *args;
     uint32_t n_args;
     bool is_norm, is_gathered;
-    lower_norm norm;
-    lower_gathered gathered;
+    target_norm norm;
+    target_gathered gathered;
 };
 
 /* --- which rows --------------------------------------------------------------------- */
@@ -98,13 +99,13 @@ static bool only_tensor_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
         if (!reads(n, r)) continue;
         if (n->op != IR_matmul || n->in[0] != r || n->in[1] == r) return false;
         const pass_group *gr = group_of(L, d, rows);
-        if (!gr || !lower_tensor_can(L, gr, NULL, RP_DTYPE_BF16)) return false;
+        if (!gr || !target_tensor_can(L, gr, NULL, RP_DTYPE_BF16)) return false;
         any = true;
     }
     return any;
 }
 
-/* As lower_rows_offer, of rows that are computed. */
+/* As target_rows_offer, of rows that are computed. */
 static void find_taken(const lowerer *L, ir_ref made, ir_dim rows, int64_t *out) {
     const ir_node *n = ir_node_at(L->g, made);
     const sched_launch *c = &L->launch;
@@ -169,9 +170,9 @@ static bool only_epilogues_read(const lowerer *L, ir_ref r, ir_ref made, ir_dim 
 }
 
 /* The rows that a group gathers and rounds, where it gathers else what goes with them; IR_NONE: that is not all. */
-static ir_ref find_gathered(lowerer *L, const pass_group *gr, lower_gathered *out) {
+static ir_ref find_gathered(lowerer *L, const pass_group *gr, target_gathered *out) {
     ir_ref made = IR_NONE, *more = base_arena_array(L->arena, gr->n_nodes + 1u, sizeof *more);
-    *out = (lower_gathered){.more = more};
+    *out = (target_gathered){.more = more};
     for (uint32_t i = 0; more && i < gr->n_nodes; i++) {
         const ir_ref r = gr->nodes[i];
         const ir_node *n = ir_node_at(L->g, r);
@@ -196,27 +197,26 @@ static ir_ref find_gathered(lowerer *L, const pass_group *gr, lower_gathered *ou
 
 /* Rows that products of few rows gather. */
 static rp_status offer_gathered(lowerer *L, const pass_group *gr, int64_t *out) {
-    lower_gathered found;
+    target_gathered found;
     const ir_ref made = find_gathered(L, gr, &found);
     int64_t k;
     if (made == IR_NONE ||
         !ir_dim_is_const(ir_graph_dims(L->g), ir_node_at(L->g, made)->shape.dim[1], &k))
         return RP_OK;
-    lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
+    target_rows *r = base_arena_alloc(L->arena, sizeof *r);
     if (!r) return rp_fail(L->err, RP_NOMEM, "rows of a product");
-    *r = (lower_rows){.next = L->own_rows,
-                      .made = made,
-                      .from = found.table,
-                      .is_gathered = true,
-                      .gathered = found};
+    *r = (target_rows){.next = L->own_rows,
+                       .made = made,
+                       .from = found.table,
+                       .is_gathered = true,
+                       .gathered = found};
     L->own_rows = r;
-    *out = lower_few_rows(k);
+    *out = target_few_rows(k);
     return RP_OK;
 }
 
-rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_t *out) {
+rp_status target_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_t *out) {
     *out = 0;
-    if (L->opt->target != GEN_CUDA) return RP_OK;
     RP_TRY(offer_gathered(L, gr, out));
     ir_ref made = only_stored(L, gr);
     if (*out || made == IR_NONE) return RP_OK;
@@ -226,17 +226,17 @@ rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_
     else
         find_taken(L, made, rows, out);
     if (!*out) return RP_OK;
-    lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
+    target_rows *r = base_arena_alloc(L->arena, sizeof *r);
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
     if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     for (uint32_t i = 0; i < L->n_args; i++) args[i] = L->args[i];
-    *r = (lower_rows){.next = L->own_rows,
-                      .made = made,
-                      .from = from,
-                      .k = L->k,
-                      .args = args,
-                      .n_args = L->n_args};
-    r->is_norm = *out == INT64_MAX && from == IR_NONE && lower_norm_find(L, gr, made, &r->norm);
+    *r = (target_rows){.next = L->own_rows,
+                       .made = made,
+                       .from = from,
+                       .k = L->k,
+                       .args = args,
+                       .n_args = L->n_args};
+    r->is_norm = *out == INT64_MAX && from == IR_NONE && target_norm_find(L, gr, made, &r->norm);
     L->own_rows = r;
     L->k = NULL;
     return RP_OK;
@@ -244,44 +244,45 @@ rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_
 
 /* --- in a product ------------------------------------------------------------------- */
 
-static const lower_rows *find(const lowerer *L, ir_ref made) {
-    const lower_rows *r = L->own_rows;
+static const target_rows *find(const lowerer *L, ir_ref made) {
+    const target_rows *r = L->own_rows;
     while (r && r->made != made) r = r->next;
     return r;
 }
 
-const lower_rows *lower_rows_of(const lowerer *L, ir_ref made) {
-    const lower_rows *r = find(L, made);
+const target_rows *target_rows_of(const lowerer *L, ir_ref made) {
+    const target_rows *r = find(L, made);
     return r && r->from == IR_NONE ? r : NULL;
 }
 
-const lower_norm *lower_rows_norm(const lower_rows *r) {
+const target_norm *target_rows_norm(const target_rows *r) {
     return r->is_norm ? &r->norm : NULL;
 }
 
-bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out) {
-    const lower_rows *r = find(L, made);
+bool target_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out) {
+    const target_rows *r = find(L, made);
     if (!r || r->from == IR_NONE || r->is_gathered) return false;
     *out = L->where[r->from];
     return true;
 }
 
-const lower_gathered *lower_rows_gathered(const lowerer *L, ir_ref made) {
-    const lower_rows *r = find(L, made);
+const target_gathered *target_rows_gathered(const lowerer *L, ir_ref made) {
+    const target_rows *r = find(L, made);
     return r && r->is_gathered ? &r->gathered : NULL;
 }
 
-void lower_rows_args(lowerer *L, const lower_rows *r) {
+void target_rows_args(lowerer *L, const target_rows *r) {
     for (uint32_t i = 0; i < r->n_args; i++) (void)lower_arg_slot(L, r->args[i]);
 }
 
-rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name, uint32_t threads) {
-    lower_rows_args(L, r);
-    return lower_render_item(L, r->k, name, threads);
+rp_status target_rows_function(lowerer *L, const target_rows *r, const char *name,
+                               uint32_t threads) {
+    target_rows_args(L, r);
+    return target_render_item(L, r->k, name, threads);
 }
 
-void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to,
-                     const char *row) {
+void target_rows_call(lowerer *L, const target_rows *r, const char *name, const char *to,
+                      const char *row) {
     base_buf *b = &L->source;
     base_buf_puts(b, "char *const made[] = {");
     for (uint32_t i = 0; i < r->n_args; i++) {
@@ -294,7 +295,7 @@ void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const ch
     base_buf_printf(b, "}; %s(made, dim, %s);", name, row);
 }
 
-void lower_rows_done(lowerer *L) {
-    for (lower_rows *r = L->own_rows; r; r = r->next) kir_free(r->k);
+void target_rows_done(lowerer *L) {
+    for (target_rows *r = L->own_rows; r; r = r->next) kir_free(r->k);
     L->own_rows = NULL;
 }

@@ -4,7 +4,7 @@
  * that group becomes the epilogue: a product's element comes with its neighbour, so that turning the two needs no memory between. The arithmetic is that of the
  * nodes, operation by operation, so that the bits do not depend on it. Angles that the same group gathers (the first layer's) are read from the table, and where other
  * layers want them the elements of one head leave them in memory. Heads that are turned in halves and other types of cache stay a kernel of their own. */
-#include "lower/rotary.h"
+#include "target/cuda/rotary.h"
 
 #include <inttypes.h>
 
@@ -15,8 +15,8 @@ enum { TURN_NODES = 7 }; /* four products, a difference, a sum, the concat of bo
 typedef struct finder {
     lowerer *L;
     const pass_group *gr, *next;
-    lower_rotary *of; /* by segment */
-    uint32_t n_nodes; /* of next that are accounted for */
+    target_rotary *of; /* by segment */
+    uint32_t n_nodes;  /* of next that are accounted for */
 } finder;
 
 static const ir_node *node(const finder *f, ir_ref r) {
@@ -49,7 +49,7 @@ static bool is_inner(const finder *f, ir_ref r, ir_op op) {
 }
 
 /* The segment whose only product r is. */
-static lower_rotary *segment_of(const finder *f, ir_ref r) {
+static target_rotary *segment_of(const finder *f, ir_ref r) {
     for (uint32_t i = 0; i < f->gr->n_segs; i++)
         if (!f->gr->segs[i].dead && f->gr->segs[i].mats[0] == r) return &f->of[i];
     return NULL;
@@ -104,7 +104,7 @@ static bool is_scaled(const finder *f, ir_ref r, int64_t which, int64_t half, ir
 }
 
 /* c = concat of x0 cos - x1 sin and x1 cos + x0 sin. */
-static bool is_turned(const finder *f, ir_ref c, lower_rotary *out) {
+static bool is_turned(const finder *f, ir_ref c, target_rotary *out) {
     const ir_node *n = node(f, c);
     ir_ref mat[4], angle[4];
     if (n->op != IR_concat || !is_next(f, c) || n->n_in != 2 || n->shape.rank != 4 ||
@@ -119,7 +119,7 @@ static bool is_turned(const finder *f, ir_ref c, lower_rotary *out) {
         !is_scaled(f, second->in[1 - other], 0, half, &mat[2], &angle[2]) ||
         !is_scaled(f, second->in[other], 1, half, &mat[3], &angle[3]))
         return false;
-    *out = (lower_rotary){.mat = mat[0], .cos = angle[0], .sin = angle[1], .half = half};
+    *out = (target_rotary){.mat = mat[0], .cos = angle[0], .sin = angle[1], .half = half};
     return mat[1] == mat[0] && mat[2] == mat[0] && mat[3] == mat[0] && angle[3] == angle[0] &&
            angle[2] == angle[1];
 }
@@ -127,8 +127,8 @@ static bool is_turned(const finder *f, ir_ref c, lower_rotary *out) {
 /* --- ends ------------------------------------------------------------------------------ */
 
 /* Enters what follows a product, once. */
-static bool enter(finder *f, const lower_rotary *r, uint32_t n_nodes) {
-    lower_rotary *of = segment_of(f, r->mat);
+static bool enter(finder *f, const target_rotary *r, uint32_t n_nodes) {
+    target_rotary *of = segment_of(f, r->mat);
     if (!of || of->mat != IR_NONE) return false;
     *of = *r;
     f->n_nodes += n_nodes;
@@ -139,7 +139,7 @@ static bool enter(finder *f, const lower_rotary *r, uint32_t n_nodes) {
 static bool is_store(finder *f, ir_ref r) {
     const ir_node *n = node(f, r), *cache = node(f, n->in[0]);
     const ir_ref x = through_reshapes(f, n->in[1]);
-    lower_rotary found = {.mat = x, .cos = IR_NONE, .sin = IR_NONE, .to = IR_NONE};
+    target_rotary found = {.mat = x, .cos = IR_NONE, .sin = IR_NONE, .to = IR_NONE};
     const bool turned = is_turned(f, x, &found);
     found.store = r;
     found.to = IR_NONE;
@@ -155,7 +155,7 @@ static bool is_store(finder *f, ir_ref r) {
 /* Enters gathered angles: the first product that is turned by them leaves them in memory where they are stored. */
 static void enter_angles(finder *f, ir_ref r) {
     for (uint32_t i = 0; i < f->gr->n_segs; i++) {
-        lower_rotary *of = &f->of[i];
+        target_rotary *of = &f->of[i];
         if (of->mat == IR_NONE || (of->cos != r && of->sin != r)) continue;
         of->keeps_cos = of->keeps_cos || (of->cos == r && f->L->f->stored[r]);
         of->keeps_sin = of->keeps_sin || (of->sin == r && f->L->f->stored[r]);
@@ -167,7 +167,7 @@ static void enter_angles(finder *f, ir_ref r) {
 static bool find_ends(finder *f) {
     for (uint32_t i = 0; i < f->next->n_nodes; i++) {
         const ir_ref r = f->next->nodes[i];
-        lower_rotary found;
+        target_rotary found;
         if (node(f, r)->op == IR_kv_store) {
             if (!is_store(f, r)) return false;
         } else if (f->L->f->stored[r] && !is_gathered(f, r)) {
@@ -216,7 +216,7 @@ static bool are_plain(const finder *f) {
     return true;
 }
 
-rp_status lower_rotary_find(lowerer *L, const pass_group *gr, lower_rotary **out) {
+rp_status target_rotary_find(lowerer *L, const pass_group *gr, target_rotary **out) {
     const ptrdiff_t index = gr - L->f->groups;
     finder f = {.L = L, .gr = gr, .next = gr + 1};
     *out = NULL;
@@ -237,7 +237,7 @@ static uint32_t leaf_slot(lowerer *L, ir_ref r) {
 }
 
 /* asked[i]: the angle of pair `turn` of a head. */
-static void put_angle(lowerer *L, const lower_rotary *r, ir_ref angle, int i) {
+static void put_angle(lowerer *L, const target_rotary *r, ir_ref angle, int i) {
     base_buf *b = &L->source;
     const ir_node *n = ir_node_at(L->g, angle);
     const bool gathered = n->op == IR_gather;
@@ -255,7 +255,7 @@ static void put_angle(lowerer *L, const lower_rotary *r, ir_ref angle, int i) {
     base_buf_printf(b, " * %" PRId64 " + turn];\n", r->half);
 }
 
-static void put_ask(lowerer *L, const lower_rotary *r, const char *frag) {
+static void put_ask(lowerer *L, const target_rotary *r, const char *frag) {
     base_buf *b = &L->source;
     base_buf_printf(b,
                     "RP_INLINE void %s_ask(char *const *arg, const long long *dim, long long row, "
@@ -280,7 +280,7 @@ static int64_t cache_size(const lowerer *L, const ir_node *cache, uint32_t d) {
 }
 
 /* FRAG_at: where an element goes; NULL: nowhere, as a row of kv_store without a slot. */
-static rp_status put_place(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns) {
+static rp_status put_place(lowerer *L, const target_rotary *r, const char *frag, int64_t columns) {
     base_buf *b = &L->source;
     lower_ref at;
     base_buf_printf(b,
@@ -310,7 +310,7 @@ static rp_status put_place(lowerer *L, const lower_rotary *r, const char *frag, 
 }
 
 /* The elements of the first head, of each pair the first, leave the row's angles in memory. */
-static rp_status put_kept(lowerer *L, const lower_rotary *r) {
+static rp_status put_kept(lowerer *L, const target_rotary *r) {
     const ir_ref angle[] = {r->keeps_cos ? r->cos : IR_NONE, r->keeps_sin ? r->sin : IR_NONE};
     lower_ref at;
     for (int i = 0; i < 2; i++) {
@@ -325,7 +325,8 @@ static rp_status put_kept(lowerer *L, const lower_rotary *r) {
 }
 
 /* FRAG_put, of an element and its neighbour, and FRAG_put_pair, of both. */
-rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns) {
+rp_status target_rotary_text(lowerer *L, const target_rotary *r, const char *frag,
+                             int64_t columns) {
     static const char *const head =
         "RP_INLINE void %s_put%s(char *const *arg, const long long *, long long row, "
         "long long column, const float *s, const float *asked)\n{\n";
@@ -357,6 +358,6 @@ rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag,
     return base_buf_status(b, L->err);
 }
 
-int64_t lower_rotary_period(const lower_rotary *r) {
+int64_t target_rotary_period(const target_rotary *r) {
     return r->cos != IR_NONE ? 2 * r->half : 2;
 }

@@ -1,43 +1,21 @@
-/* Kernels that instantiate the templates of the embedded .cu files. What does not change while a model runs is a constant of the
+/* Matmul groups as kernels that instantiate the templates of the embedded .cu files, but for those of tensor cores (tensor.c) and of two operands that lie in memory
+ * (product.c). What does not change while a model runs is a constant of the
  * instance; sizes that do come as arguments, as in every generated kernel. */
-#include "lower/cuda.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "gen/pack.h"
 #include "pass/product.h"
+#include "target/cuda/cuda.h"
+#include "target/cuda/tensor.h"
 
-#define K (L->k)
-#define COLUMNS 32
+#define COLUMNS LOWER_COLUMNS
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
 enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
 
-void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
-                     const char *how) {
-    lower_cuda_head_with(L, name, threads, per_sm, how, NULL);
-}
-
-void lower_cuda_head_with(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
-                          const char *how, const char *more) {
-    base_buf *b = &L->source;
-    uint32_t n_dims = ir_dims_symbol_count(L->out->dims);
-    base_buf_printf(b, "extern \"C\" __global__ void __launch_bounds__(%u", threads);
-    if (per_sm) base_buf_printf(b, ", %u", per_sm);
-    base_buf_printf(b, ") %s%s(", how, name);
-    for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "char *a%u, ", i);
-    for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "long long d%u, ", i);
-    if (more) base_buf_printf(b, "long long %s, ", more);
-    base_buf_puts(b, "long long items)\n{\n    char *const arg[] = {");
-    for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "a%u, ", i);
-    base_buf_puts(b, "};\n    const long long dim[] = {");
-    for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "d%u, ", i);
-    base_buf_puts(b, "0};\n    rk_launch_dependents();\n");
-}
-
-/* --- matmul --------------------------------------------------------------------- */
-
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
-uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s) {
+static uint32_t columns_of(const lowerer *L, const pass_segment *s) {
     pass_weights w;
     if (!pass_is_packed_matmul(L->g, s->mats[0]) || s->n_mats > 1 ||
         !pass_product_weights(L->g, s->mats[0], &w) || w.k % 64 || w.n > FEW_COLUMNS)
@@ -47,30 +25,37 @@ uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s) {
     return COLUMNS / 2;
 }
 
-void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
+static void put_macro(lowerer *L, const pass_segment *s, const char *frag) {
     base_buf *b = &L->source;
-    const uint32_t columns = lower_cuda_columns(L, s);
+    const uint32_t columns = columns_of(L, s);
     char acc[40], end[40];
     (void)snprintf(acc, sizeof acc, "(acc) + rp_q * %u", s->n_mats * columns);
-    (void)snprintf(end, sizeof end, "[%d][%u]; \\", LOWER_CUDA_ROWS, columns);
-    const lower_call call = {.columns = columns,
-                             .acc = acc,
-                             .space = "__shared__ ",
-                             .name = "rp_e",
-                             .end = end,
-                             .at = "[rp_q]"};
+    (void)snprintf(end, sizeof end, "[%d][%u]; \\", TARGET_CUDA_ROWS, columns);
+    const target_call call = {.columns = columns,
+                              .acc = acc,
+                              .space = "__shared__ ",
+                              .name = "rp_e",
+                              .end = end,
+                              .at = "[rp_q]"};
     base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", frag);
-    lower_call_temporaries(L, s, &call);
+    target_call_temporaries(L, s, &call);
     base_buf_printf(b,
                     "    const int rp_q = threadIdx.x / 32; \\\n"
                     "    if (rp_q < (n)) %s(arg, dim, (row0) + rp_q, (item) * %u",
                     frag, columns);
-    lower_call_arguments(L, s, &call);
+    target_call_arguments(L, s, &call);
     base_buf_puts(b, "); \\\n    __syncthreads(); \\\n} while (0)\n");
 }
 
-static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
-                        const char *name, uint32_t threads) {
+/* Columns of one segment: n of each of its matrices, k long. */
+typedef struct cuda_segment {
+    const char *frag;
+    rp_dtype dtype, left; /* of the weights, of the rows */
+    int64_t n_items, k, first_item, first_tile;
+    uint32_t n_mats, columns; /* columns of an item: 16 or 32 of every matrix */
+} cuda_segment;
+static void put_product(lowerer *L, const cuda_segment *s, const target_rows *own, const char *name,
+                        uint32_t threads) {
     base_buf *b = &L->source;
     const uint32_t columns = s->n_mats * s->columns;
     if (s->left != RP_DTYPE_I16B32) {
@@ -89,7 +74,7 @@ static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_row
     base_buf_puts(b, "            if (rows == 1) {\n");
     if (own) {
         base_buf_puts(b, "                ");
-        lower_rows_call(L, own, name, "own", "0");
+        target_rows_call(L, own, name, "own", "0");
         base_buf_puts(b, "\n                __syncthreads();\n");
     }
     base_buf_printf(b,
@@ -100,7 +85,7 @@ static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_row
                     own ? "own" : "x");
 }
 
-static void put_segment(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
+static void put_segment(lowerer *L, const cuda_segment *s, const target_rows *own,
                         const char *own_name, uint32_t threads) {
     base_buf *b = &L->source;
     const bool quant = s->left == RP_DTYPE_I16B32;
@@ -124,7 +109,7 @@ static void put_segment(lowerer *L, const lower_cuda_segment *s, const lower_row
 
 /* So many that a thread has two blocks of quantised weights at most, and one element of a row that is made here, where they
  * can be. */
-static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n, bool own) {
+static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
     int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
     for (uint32_t i = 0; i < n; i++) {
         int64_t blocks = segs[i].k / 32 * segs[i].n_mats * segs[i].columns;
@@ -133,8 +118,8 @@ static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n, bool 
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
 
-rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const lower_rows *own,
-                            const lower_cuda_segment *segs, uint32_t n, uint32_t *threads) {
+static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const target_rows *own,
+                            const cuda_segment *segs, uint32_t n, uint32_t *threads) {
     base_buf *b = &L->source;
     uint32_t most = 1;
     char *own_name = base_arena_printf(L->arena, "%s_row", name);
@@ -143,8 +128,8 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const low
         if (segs[i].n_mats * segs[i].columns > most) most = segs[i].n_mats * segs[i].columns;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
     *threads = matmul_threads(segs, n, own != NULL);
-    if (own) RP_TRY(lower_rows_function(L, own, own_name, *threads));
-    lower_cuda_head(L, name, *threads, 0, "");
+    if (own) RP_TRY(target_rows_function(L, own, own_name, *threads));
+    target_cuda_head(L, name, *threads, 0, "");
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
                     "    const long long rows = ",
@@ -168,8 +153,64 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const low
     return base_buf_status(b, L->err);
 }
 
-ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n) {
+static ir_dim items_of(lowerer *L, ir_dim rows, int64_t n) {
     ir_dims *t = ir_graph_dims(L->g);
-    ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, LOWER_CUDA_ROWS - 1));
-    return ir_dim_mul_const(t, ir_dim_floordiv(t, up, LOWER_CUDA_ROWS), n);
+    ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, TARGET_CUDA_ROWS - 1));
+    return ir_dim_mul_const(t, ir_dim_floordiv(t, up, TARGET_CUDA_ROWS), n);
+}
+
+/* Packed weights; rows lie one behind the other. */
+static rp_status packed_kernel(lowerer *L, const lower_matmul *m, lower_launch *l, ir_dim *items) {
+    const pass_group *gr = m->gr;
+    const char *name = m->name;
+    const ir_ref x = m->quant ? gr->lhs : ir_node_at(L->g, gr->segs[0].mats[0])->in[0];
+    const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, x));
+    const rp_dtype left = m->quant ? RP_DTYPE_I16B32 : m->f.x;
+    const target_rows *own = m->quant ? target_rows_of(L, ir_node_at(L->g, gr->lhs)->in[0]) : NULL;
+    cuda_segment *segs = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *segs);
+    uint32_t n = 0;
+    int64_t item = 0, tile = 0;
+    if (!segs) return rp_fail(L->err, RP_NOMEM, "segments of %s", name);
+    for (uint32_t i = 0; i < gr->n_segs; i++) {
+        pass_weights w;
+        if (gr->segs[i].dead) continue;
+        (void)pass_product_weights(L->g, gr->segs[i].mats[0], &w);
+        cuda_segment *s = &segs[n++];
+        const uint32_t columns = columns_of(L, &gr->segs[i]);
+        *s = (cuda_segment){.frag = lower_epilogue_name(L, name, i),
+                            .dtype = w.dtype,
+                            .left = left,
+                            .n_items = (w.n + columns - 1) / columns,
+                            .columns = columns,
+                            .k = w.k,
+                            .first_item = item,
+                            .first_tile = tile,
+                            .n_mats = gr->segs[i].n_mats};
+        if (!s->frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
+        item += s->n_items;
+        tile += (w.n + COLUMNS - 1) / COLUMNS * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
+    }
+    *items = items_of(L, rows, item);
+    l->per_block = 1;
+    return put_matmul(L, name, rows, own, segs, n, &l->threads);
+}
+
+/* --- the group ---------------------------------------------------------------------- */
+
+rp_status target_cuda_matmul(lowerer *L, const lower_matmul *m) {
+    static const target_slot slot = {columns_of, put_macro};
+    const size_t begin = L->source.len;
+    ir_dim items = IR_DIM_BAD;
+    if (m->swizzled) return target_tensor_group(L, m);
+    memcpy(L->args, m->operand, sizeof m->operand);
+    L->n_args = 2;
+    RP_TRY(target_epilogues(L, m, &slot));
+    lower_launch *l = lower_add_launch(L);
+    if (m->packed)
+        RP_TRY(packed_kernel(L, m, l, &items));
+    else
+        RP_TRY(target_cuda_product(L, &m->f, m->name, l, &items));
+    L->may = 0; /* an epilogue's loops are the template's */
+    (void)lower_add_kernel(L, m->name, begin, target_matmul_uses(L, m));
+    return lower_matmul_launch(L, m, m->name, l, items);
 }

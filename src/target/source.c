@@ -1,27 +1,17 @@
-/* Custom ops whose implementation is text: a kernel that calls the function rp_op of the op's source for each of its items, or one of the
- * op's own, in PTX.
+/* Custom ops whose implementation is text.
  *
  * Sources may be in a unit several times, in kernels of different calls: a guard by hash (of the text and of where its attributes
  * are) lets the compiler see each once, and names what it defines. Lines of its own are counted from its first, under the op's name, so that an error of the compiler says whose it is. */
+#include "target/source.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "ir/custom.h"
 #include "ir/text.h"
-#include "lower/cuda.h"
 
-enum { THREADS = 256, GRAIN = 1024 };
-
-typedef struct source_op {
-    const rp_op_desc *d;
-    const ir_node *n;
-    const ir_type *types; /* of the arguments */
-    const char *text;     /* the source */
-    char hash[33];
-    bool cuda;
-} source_op;
+enum { GRAIN = 1024 };
 
 /* --- the source --------------------------------------------------------------------------------- */
 
@@ -44,7 +34,7 @@ static const char types_text[] = "#ifndef RP_OP_TYPES\n"
                                  "#endif\n";
 
 /* What is compiled once: the text, and the places of the attributes in it. */
-static rp_status hash_source(source_op *s, rp_error *err) {
+static rp_status hash_source(target_source *s, rp_error *err) {
     const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
     base_buf b;
     base_buf_init(&b, 0);
@@ -58,7 +48,7 @@ static rp_status hash_source(source_op *s, rp_error *err) {
 }
 
 /* ATTR_eps: the place of `eps` in attr. */
-static void put_names(const source_op *s, bool on, base_buf *b) {
+static void put_names(const target_source *s, bool on, base_buf *b) {
     const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
     for (uint32_t i = 0; a && i < a->n; i++)
         if (on)
@@ -67,14 +57,15 @@ static void put_names(const source_op *s, bool on, base_buf *b) {
             base_buf_printf(b, "#undef ATTR_%s\n", a->u.values[i].name);
 }
 
-static void put_source(const source_op *s, base_buf *b) {
+void target_source_put(lowerer *L, const target_source *s, bool scoped) {
+    base_buf *b = &L->source;
     base_buf_puts(b, types_text);
     base_buf_printf(b, "#ifndef RP_OP_%s\n#define RP_OP_%s\n", s->hash, s->hash);
     put_names(s, true, b);
     base_buf_printf(b, "#define rp_op rp_op_%s\n", s->hash);
-    if (s->cuda) base_buf_printf(b, "namespace rp_own_%s {\n", s->hash);
+    if (scoped) base_buf_printf(b, "namespace rp_own_%s {\n", s->hash);
     base_buf_printf(b, "#line 1 \"custom op %s\"\n%s\n", s->d->name, s->text);
-    if (s->cuda) base_buf_puts(b, "}\n");
+    if (scoped) base_buf_puts(b, "}\n");
     base_buf_puts(b, "#undef rp_op\n");
     put_names(s, false, b);
     base_buf_puts(b, "#endif\n");
@@ -82,7 +73,7 @@ static void put_source(const source_op *s, base_buf *b) {
 
 /* --- its arguments ------------------------------------------------------------------------------- */
 
-static void put_views(lowerer *L, const source_op *s) {
+static void put_views(lowerer *L, const target_source *s) {
     base_buf *b = &L->source;
     base_buf_puts(b, "    const rp_op_view view[] = {\n");
     for (uint32_t i = 0; i < L->n_args; i++) {
@@ -159,7 +150,7 @@ static void put_value(const rp_op_attr *a, uint32_t at, base_buf *b) {
                     a->kind == RP_OP_STRINGS ? list : "0");
 }
 
-static void put_values(const source_op *s, base_buf *b) {
+static void put_values(const target_source *s, base_buf *b) {
     const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
     for (uint32_t i = 0; a && i < a->n; i++) put_list(&a->u.values[i], i, b);
     base_buf_puts(b, "    const rp_op_value attr[] = {\n");
@@ -167,48 +158,15 @@ static void put_values(const source_op *s, base_buf *b) {
     base_buf_puts(b, "        {0, 0, 0, 0, 0, 0, 0}};\n");
 }
 
+void target_source_put_arguments(lowerer *L, const target_source *s) {
+    put_views(L, s);
+    put_values(s, &L->source);
+}
+
 /* --- the kernel ------------------------------------------------------------------------------------- */
 
-static void put_host_kernel(lowerer *L, const source_op *s, const char *name) {
-    base_buf *b = &L->source;
-    base_buf_printf(b,
-                    "void %s(void *const *arg, const long long *dim, long long begin, long long "
-                    "end, void *scratch)\n{\n",
-                    name);
-    put_views(L, s);
-    put_values(s, b);
-    base_buf_printf(b,
-                    "    void (*const op)(const rp_op_view *, const rp_op_value *, long long) = "
-                    "rp_op_%s;\n"
-                    "    (void)dim, (void)scratch;\n"
-                    "    for (long long item = begin; item < end; item++) op(view, attr, item);\n"
-                    "}\n",
-                    s->hash);
-}
-
-static void put_cuda_kernel(lowerer *L, const source_op *s, const char *name, uint32_t threads) {
-    base_buf *b = &L->source;
-    lower_cuda_head(L, name, threads, 0, "");
-    base_buf_puts(b, "    rk_wait();\n");
-    put_views(L, s);
-    put_values(s, b);
-    if (s->d->items == RP_OP_ELEMENTS)
-        base_buf_printf(b,
-                        "    for (long long item = blockIdx.x * %uLL + threadIdx.x; item < items; "
-                        "item += gridDim.x * %uLL)\n"
-                        "        rp_own_%s::rp_op_%s(view, attr, item);\n}\n",
-                        threads, threads, s->hash, s->hash);
-    else
-        base_buf_printf(b,
-                        "    for (long long item = blockIdx.x; item < items; item += gridDim.x) "
-                        "{\n"
-                        "        rp_own_%s::rp_op_%s(view, attr, item);\n"
-                        "        __syncthreads();\n    }\n}\n",
-                        s->hash, s->hash);
-}
-
 /* How many items there are: a dim of the piece. */
-static rp_status items_of(const lowerer *L, const source_op *s, ir_dim *out) {
+static rp_status items_of(const lowerer *L, const target_source *s, ir_dim *out) {
     bool rows = s->d->items == RP_OP_ROWS;
     const ir_shape *first = &s->types[rows ? 0 : s->n->n_in].shape;
     uint32_t rank = s->d->items == RP_OP_WHOLE ? 0 : first->rank;
@@ -222,83 +180,29 @@ static rp_status items_of(const lowerer *L, const source_op *s, ir_dim *out) {
     return RP_OK;
 }
 
-/* --- PTX ---------------------------------------------------------------------------------------------- */
-
-static int64_t word_of(const rp_op_attr *a) {
-    int64_t bits;
-    if (a->kind == RP_OP_I64) return a->i;
-    memcpy(&bits, &a->f, sizeof bits);
-    return bits;
-}
-
-/* Sizes of all arguments, then the attributes. */
-static rp_status put_parameters(lowerer *L, const source_op *s, lower_launch *l) {
-    const ir_attr *a = ir_attr_get(s->n, IR_ATTR_ATTRS);
-    const uint32_t n_words = a ? a->n : 0;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < L->n_args; i++) n += s->types[i].shape.rank;
-    ir_dim *sizes = base_arena_array(L->arena, n + 1u, sizeof *sizes);
-    int64_t *words = base_arena_array(L->arena, n_words + 1u, sizeof *words);
-    if (!sizes || !words) return rp_fail(L->err, RP_NOMEM, "parameters of %s", s->d->name);
-    n = 0;
-    for (uint32_t i = 0; i < L->n_args; i++)
-        for (uint32_t d = 0; d < s->types[i].shape.rank; d++) sizes[n++] = s->types[i].shape.dim[d];
-    for (uint32_t i = 0; i < n_words; i++) words[i] = word_of(&a->u.values[i]);
-    l->sizes = sizes;
-    l->words = words;
-    l->n_sizes = n;
-    l->n_words = n_words;
-    return RP_OK;
-}
-
-/* The module is a unit of its own (compile/units.h); in the text of the piece a comment stands for it. */
-static void put_ptx(lowerer *L, const source_op *s, const char *name, size_t begin) {
-    char hex[33];
-    base_hash_hex(base_hash(s->d->ptx, strlen(s->d->ptx)), hex);
-    base_buf_printf(&L->source, "/* %s: custom op %s, PTX %s, entry %s */\n", name, s->d->name, hex,
-                    s->d->ptx_entry);
-    lower_kernel *k = lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
-    k->ptx = s->d->ptx;
-    k->entry = s->d->ptx_entry;
-}
-
-static void put_text(lowerer *L, source_op *s, const char *name, uint32_t threads, size_t begin) {
-    put_source(s, &L->source);
-    if (s->cuda)
-        put_cuda_kernel(L, s, name, threads);
-    else
-        put_host_kernel(L, s, name);
-    base_buf_puts(&L->source, "#line 1 \"generated\"\n");
-    (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
-}
-
-rp_status lower_source_op(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d) {
-    bool cuda = L->opt->target == GEN_CUDA;
-    source_op s = {.d = d, .n = n, .cuda = cuda, .text = cuda ? d->cuda_source : d->c_source};
-    uint32_t threads = d->threads ? d->threads : THREADS;
-    size_t begin = L->source.len;
+rp_status target_source_begin(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d,
+                              const char *text, target_source *out) {
     ir_type *types;
-    ir_dim items;
+    *out = (target_source){.d = d, .n = n, .text = text, .begin = L->source.len};
     RP_TRY(lower_operand_types(L->g, r, L->out, &types, L->err));
-    s.types = types;
-    RP_TRY(items_of(L, &s, &items));
-    const bool ptx = cuda && d->ptx;
-    if (!ptx) RP_TRY(hash_source(&s, L->err));
-    char *name = lower_name(L, "op", &r, 1, (uint32_t)(L->group - L->f->groups));
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel of custom op %s", d->name);
-    if (ptx)
-        put_ptx(L, &s, name, begin);
-    else
-        put_text(L, &s, name, threads, begin);
+    out->types = types;
+    RP_TRY(items_of(L, out, &out->items));
+    if (text) RP_TRY(hash_source(out, L->err));
+    out->name = lower_name(L, "op", &r, 1, (uint32_t)(L->group - L->f->groups));
+    return out->name ? RP_OK : rp_fail(L->err, RP_NOMEM, "kernel of custom op %s", d->name);
+}
+
+void target_source_end(lowerer *L, const target_source *s) {
+    base_buf_puts(&L->source, "#line 1 \"generated\"\n");
+    (void)lower_add_kernel(L, s->name, s->begin, (gen_matmul_uses){0});
+}
+
+lower_launch *target_source_launch(lowerer *L, const target_source *s) {
     lower_launch *l = lower_add_launch(L);
-    if (ptx) RP_TRY(put_parameters(L, &s, l));
-    l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
+    l->name = s->name;
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = s->name};
     l->n_alts = 1;
-    l->rows = l->items = items;
-    l->grain = d->items == RP_OP_ELEMENTS ? GRAIN : 1;
-    if (cuda) l->threads = threads;
-    if (cuda) l->per_block = d->items == RP_OP_ELEMENTS ? threads : 1;
-    RP_TRY(base_buf_status(&L->source, L->err));
-    return lower_take_args(L, l);
+    l->rows = l->items = s->items;
+    l->grain = s->d->items == RP_OP_ELEMENTS ? GRAIN : 1;
+    return l;
 }

@@ -1,19 +1,19 @@
 /* The text that fills the slots of the templates that a group gets: a kernel for few rows, one for each class of many, and
  * what arranges rows for those. How large its parts are: tensor_size.c. */
-#include "lower/tensor.h"
+#include "target/cuda/tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gen/pack.h"
-#include "lower/cuda.h"
+#include "target/cuda/cuda.h"
 #include "lower/matmul.h"
-#include "lower/tensor_group.h"
+#include "target/cuda/tensor_group.h"
 #include "pass/product.h"
 
 enum {
-    WARPS = LOWER_TENSOR_WARPS,
+    WARPS = TARGET_TENSOR_WARPS,
     FETCHING_THREADS = 4 * 32, /* beside those that multiply, where k is in one slice, else: */
     FETCHING_FEW = 32,
     MAKERS = 4, /* blocks a multiprocessor that make rows, so many each: */
@@ -21,10 +21,10 @@ enum {
     APART = 64 /* tiles of so few rows are for few: a block makes a row */
 };
 
-typedef lower_tensor_part part;
-typedef lower_tensor_parts group;
-typedef lower_few few;
-typedef lower_many many;
+typedef target_tensor_part part;
+typedef target_tensor_parts group;
+typedef target_few few;
+typedef target_many many;
 
 /* --- text ------------------------------------------------------------------------------------ */
 
@@ -39,22 +39,22 @@ static void put_rows(lowerer *L, ir_dim rows) {
 static rp_status put_own(lowerer *L, const group *g, const char *name, uint32_t threads) {
     base_buf *b = &L->source;
     char *own = base_arena_printf(L->arena, "%s_rows", name);
-    if (own && lower_rows_norm(g->own)) {
-        lower_rows_args(L, g->own);
-        lower_norm_text(L, lower_rows_norm(g->own), own, threads);
+    if (own && target_rows_norm(g->own)) {
+        target_rows_args(L, g->own);
+        target_norm_text(L, target_rows_norm(g->own), own, threads);
         return base_buf_status(b, L->err);
     }
     char *function = base_arena_printf(L->arena, "%s_row", name);
     char *first = base_arena_printf(L->arena, "to - row * %" PRId64, g->k * 2);
     if (!own || !function || !first) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    RP_TRY(lower_rows_function(L, g->own, function, threads));
+    RP_TRY(target_rows_function(L, g->own, function, threads));
     base_buf_printf(
         b,
         "struct %s : rk_rows_in_memory {\n    enum { MADE = 1 };\n    struct maker : rk_making {\n"
         "        RP_INLINE void row(char *const *arg, const long long *dim, char *to, long long "
         "row)\n        {\n            ",
         own);
-    lower_rows_call(L, g->own, function, first, "row");
+    target_rows_call(L, g->own, function, first, "row");
     base_buf_puts(b, "\n        }\n    };\n};\n");
     return base_buf_status(b, L->err);
 }
@@ -82,7 +82,7 @@ static void set_in_memory(lowerer *L, const group *g, bool is) {
 
 /* Kernels of all classes have the same arguments. */
 static void add_gathered_args(lowerer *L, const group *g) {
-    const lower_gathered *from = g->gathered;
+    const target_gathered *from = g->gathered;
     if (!from) return;
     (void)lower_arg_slot(L, L->where[from->table]);
     (void)lower_arg_slot(L, L->where[from->at]);
@@ -101,15 +101,15 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
     few f;
     char *name = base_arena_printf(L->arena, "%s_r%" PRId64, base, most);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    lower_fit_few(&f, g, most);
+    target_fit_few(&f, g, most);
     *alt = (lower_alt){.max = most,
                        .symbol = name,
-                       .scratch = lower_few_bytes(&f),
+                       .scratch = target_few_bytes(&f),
                        .threads = WARPS * 32,
                        .per_sm = 1};
     const bool makes = g->own && most == 1;
     set_in_memory(L, g, false);
-    const rp_status st = lower_tensor_units(L, gr, g, name);
+    const rp_status st = target_tensor_units(L, gr, g, name);
     set_in_memory(L, g, true);
     RP_TRY(st);
     char *own = makes ? base_arena_printf(L->arena, "%s_rows", name) : put_in_memory(L, g, name);
@@ -128,7 +128,7 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
     const uint32_t slot = g->own        ? 2
                           : g->gathered ? lower_arg_slot(L, L->where[g->gathered->table])
                                         : 0;
-    lower_cuda_head(L, name, WARPS * 32, 0, "");
+    target_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
                     "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, a%u, a1, "
@@ -143,14 +143,14 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
 /* Jobs of the parts, the last one of a part maybe with fewer units. */
 static void put_jobs(lowerer *L, const group *g, int64_t job_tiles) {
     base_buf *b = &L->source;
-    int64_t end = lower_count_jobs(g, job_tiles);
+    int64_t end = target_count_jobs(g, job_tiles);
     base_buf_printf(b, "    enum { JOBS = %" PRId64 " };\n    RP_INLINE rk_job job(int i)\n    {\n",
                     end);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         const part *p = &g->parts[i];
         const int64_t tiles = p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS),
-                      per = lower_job_units(p, job_tiles);
-        end -= lower_div_up(p->units, per);
+                      per = target_job_units(p, job_tiles);
+        end -= target_div_up(p->units, per);
         base_buf_printf(b,
                         "        if (i >= %" PRId64 ") {\n            const int u = (i - %" PRId64
                         ") * %" PRId64 ", n = %" PRId64 " - u < %" PRId64 " ? %" PRId64
@@ -165,11 +165,11 @@ static void put_jobs(lowerer *L, const group *g, int64_t job_tiles) {
 
 /* Which jobs have sums of halves, where some have none. */
 static void put_sliced(lowerer *L, const group *g) {
-    if (lower_count_halved(g) == g->n_parts) return;
+    if (target_count_halved(g) == g->n_parts) return;
     base_buf_puts(&L->source,
                   "    RP_INLINE bool sliced(const rk_job &job)\n    {\n        return false");
     for (uint32_t i = 0; i < g->n_parts; i++)
-        if (lower_is_halved(g, &g->parts[i]))
+        if (target_is_halved(g, &g->parts[i]))
             base_buf_printf(&L->source, " || (job.unit >= %" PRId64 " && job.unit < %" PRId64 ")",
                             g->parts[i].first_unit, g->parts[i].first_unit + g->parts[i].units);
     base_buf_puts(&L->source, ";\n    }\n");
@@ -177,8 +177,8 @@ static void put_sliced(lowerer *L, const group *g) {
 
 /* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks; "h128x2": of two halves. */
 static char *many_name(lowerer *L, const char *base, const many *m) {
-    const bool halves = lower_has_halves(m);
-    if (halves || m->most <= LOWER_SOME_ROWS)
+    const bool halves = target_has_halves(m);
+    if (halves || m->most <= TARGET_SOME_ROWS)
         return base_arena_printf(L->arena, "%s_%c%" PRId64 "x%" PRId64, base, halves ? 'h' : 's',
                                  m->columns, m->splits);
     return base_arena_printf(L->arena, "%s_%c%" PRId64, base, m->pingpong ? 'p' : 'm', m->columns);
@@ -191,7 +191,7 @@ static void put_tile(lowerer *L, const group *g, const many *m) {
     base_buf_printf(b, ", %" PRId64 ", %" PRId64 ", %" PRId64, m->columns, m->chunk, m->stages);
     if (!m->pingpong)
         base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64 ", %d", m->slices,
-                        m->splits, m->piece, m->splits > 1 && !lower_has_halves(m));
+                        m->splits, m->piece, m->splits > 1 && !target_has_halves(m));
     base_buf_puts(b, "> tile;\n");
 }
 
@@ -199,34 +199,34 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                           const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    const bool halves = lower_has_halves(m);
+    const bool halves = target_has_halves(m);
     const uint32_t threads = WARPS * 32 +
                              (m->slices == 1 || halves ? FETCHING_THREADS : FETCHING_FEW);
     char cluster[48] = "", *name = many_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most,
                        .symbol = name,
-                       .scratch = lower_many_bytes(m),
+                       .scratch = target_many_bytes(m),
                        .threads = threads,
                        .per_sm = m->per_sm,
                        .blocks = m->splits > 1
-                                     ? (uint32_t)(lower_count_jobs(g, m->tiles) * m->splits *
-                                                  (halves ? lower_div_up(m->most, m->columns) : 1))
+                                     ? (uint32_t)(target_count_jobs(g, m->tiles) * m->splits *
+                                                  (halves ? target_div_up(m->most, m->columns) : 1))
                                      : 0};
-    lower_tensor_columns(L, g, LOWER_COLUMNS);
-    RP_TRY(lower_tensor_units(L, gr, g, name));
+    target_tensor_columns(L, g, LOWER_COLUMNS);
+    RP_TRY(target_tensor_units(L, gr, g, name));
     base_buf_printf(b, "struct %s_plan : %s_units {\n", name, name);
     put_tile(L, g, m);
     base_buf_printf(b,
                     "    enum { ONCE = %d, UNITS = %" PRId64 " };\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
-                    m->most <= m->columns, lower_most_job(g, m->tiles), alt->scratch);
+                    m->most <= m->columns, target_most_job(g, m->tiles), alt->scratch);
     put_jobs(L, g, m->tiles);
     if (halves) put_sliced(L, g);
     base_buf_puts(b, "};\n");
     if (m->splits > 1)
         (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%" PRId64 ")) ", m->splits);
-    lower_cuda_head(L, name, threads, m->per_sm, cluster);
+    target_cuda_head(L, name, threads, m->per_sm, cluster);
     put_rows(L, rows);
     base_buf_printf(b, "    (void)items;\n    rk_run_%s<%s_plan>(arg, dim, a2, a1, rows);\n}\n",
                     m->pingpong ? "pingpong" : "many", name);
@@ -266,7 +266,7 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const gr
         if (!apart) alt->threads = MADE_ROWS * 32;
         RP_TRY(put_own(L, g, name, apart ? WARPS * 32 : 32));
     }
-    lower_cuda_head(L, name, alt->threads, 0, "");
+    target_cuda_head(L, name, alt->threads, 0, "");
     put_rows(L, rows);
     base_buf_puts(b, "    (void)items, (void)arg, (void)dim;\n");
     if (g->own && apart)
@@ -289,7 +289,7 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const gr
 
 static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int64_t k,
                                  lower_ref *out) {
-    const ir_dim bytes = lower_arranged_bytes(L, rows, k);
+    const ir_dim bytes = target_arranged_bytes(L, rows, k);
     if (bytes == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "arranged rows of %s take more than 2^63 bytes",
                        base);
@@ -304,7 +304,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
                               const many *list, uint32_t n, lower_ref *x) {
     const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
     lower_ref to;
-    const int64_t k = g->k, most = lower_few_rows(g->k);
+    const int64_t k = g->k, most = target_few_rows(g->k);
     ir_dims *t = ir_graph_dims(L->g);
     lower_launch made = {.name = base_arena_printf(L->arena, "%s_x", base),
                          .grain = 1,
@@ -315,7 +315,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[0] = *x;
     L->args[1] = to;
     L->n_args = 2;
-    if (g->own) lower_rows_args(L, g->own); /* of all classes */
+    if (g->own) target_rows_args(L, g->own); /* of all classes */
     made.alts[made.n_alts++] = (lower_alt){.max = g->own ? 1 : most};
     if (g->own && most > 1) {
         const many apart_rows = {.most = most, .columns = 1};
@@ -338,42 +338,43 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
 /* --- the group --------------------------------------------------------------------------------- */
 
 static rp_status find_rotary(lowerer *L, const pass_group *gr, group *g) {
-    lower_rotary *of;
-    RP_TRY(lower_rotary_find(L, gr, &of));
+    target_rotary *of;
+    RP_TRY(target_rotary_find(L, gr, &of));
     g->rotary = of != NULL;
     for (uint32_t i = 0; of && i < g->n_parts; i++)
         g->parts[i].rotary = &of[g->parts[i].s - gr->segs];
     return RP_OK;
 }
 
-rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name, rp_dtype x,
-                             const lower_ref operand[2]) {
+rp_status target_tensor_group(lowerer *L, const lower_matmul *m) {
+    const pass_group *gr = m->gr;
+    const char *name = m->name;
     ir_dims *t = ir_graph_dims(L->g);
     const ir_node *lhs = ir_node_at(L->g, gr->lhs);
-    many list[LOWER_N_MANYS];
+    many list[TARGET_N_MANYS];
     uint32_t n_many;
     group g;
     lower_launch made = {.name = name, .grain = 1, .threads = WARPS * 32, .per_block = 1};
-    RP_TRY(lower_tensor_find_parts(L, gr, &g));
-    lower_ref from = operand[0];
-    g.x = lower_rows_unrounded(L, gr->lhs, &from) ? RP_DTYPE_F32 : x;
-    g.own = lower_rows_of(L, gr->lhs);
-    g.gathered = lower_rows_gathered(L, gr->lhs);
+    RP_TRY(target_tensor_find_parts(L, gr, &g));
+    lower_ref from = m->operand[0];
+    g.x = target_rows_unrounded(L, gr->lhs, &from) ? RP_DTYPE_F32 : m->f.x;
+    g.own = target_rows_of(L, gr->lhs);
+    g.gathered = target_rows_gathered(L, gr->lhs);
     ir_dim rows = lower_flat_rows(L, lhs);
-    const int64_t most = lower_few_rows(g.k), units = g.units;
+    const int64_t most = target_few_rows(g.k), units = g.units;
     int64_t least, largest;
     ir_dim_bounds(t, rows, &least, &largest);
     lower_ref arranged = from;
     L->n_args = 0;
     RP_TRY(find_rotary(L, gr, &g));
-    RP_TRY(lower_tensor_find_direct(L, gr, &g));
-    if (g.alone) RP_TRY(lower_arranged_find(L, gr, &g.to));
-    lower_fit_many(&g, list, &n_many, most, largest);
+    RP_TRY(target_tensor_find_direct(L, gr, &g));
+    if (g.alone) RP_TRY(target_arranged_find(L, gr, &g.to));
+    target_fit_many(&g, list, &n_many, most, largest);
     const bool made_apart = g.own && most > 1 && largest > 1;
-    if ((n_many || made_apart) && !lower_is_arranged(L, gr->lhs))
+    if ((n_many || made_apart) && !target_is_arranged(L, gr->lhs))
         RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
     L->args[0] = from;
-    L->args[1] = operand[1];
+    L->args[1] = m->operand[1];
     L->args[2] = arranged;
     L->n_args = 3;
     add_gathered_args(L, &g);
@@ -383,8 +384,8 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
         if (!shares_alt(&made, many_name(L, name, &list[i]), list[i].most))
             RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
-    ir_dim blocks = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, LOWER_FEW_ROWS - 1)),
-                                    LOWER_FEW_ROWS);
+    ir_dim blocks = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, TARGET_FEW_ROWS - 1)),
+                                    TARGET_FEW_ROWS);
     made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, blocks, units));
     lower_launch *l = lower_add_launch(L);
     *l = made;

@@ -1,64 +1,12 @@
-/* Products with float rows: the operands as strided memory, and the descriptor that the template reads
- * (gen/embed/matmul_float.c.inc). */
+/* Products with float rows: the descriptor that the template reads (gen/embed/matmul_float.c.inc). */
 #include <inttypes.h>
 
-#include "gen/pack.h"
-#include "lower/matmul.h"
 #include "pass/product.h"
-
-/* --- operands ---------------------------------------------------------------- */
-
-/* strided: views are read where they lie. */
-static rp_status view_of(lowerer *L, ir_ref r, bool strided, lower_view *out) {
-    ir_dims *t = ir_graph_dims(L->g);
-    const ir_node *n = ir_node_at(L->g, r);
-    lower_ref at;
-    if (L->has_memory[r] && !rp_dtype_is_quant(n->dtype)) {
-        lower_view_dense(t, L->where[r], n, out);
-        return RP_OK;
-    }
-    if (ir_op_table(n->op)->kind == IR_KIND_VIEW && strided) {
-        lower_view v;
-        RP_TRY(view_of(L, n->in[0], strided, &v));
-        if (lower_view_of(t, n, &ir_node_at(L->g, n->in[0])->shape, &v, out)) return RP_OK;
-    }
-    RP_TRY(lower_copy(L, r, &at));
-    lower_view_dense(t, at, n, out);
-    return RP_OK;
-}
-
-rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
-                               lower_float_group *out, lower_ref operand[2]) {
-    const ir_node *n = ir_node_at(L->g, gr->segs[0].mats[0]);
-    lower_view x, w;
-    /* What multiplies packed weights on a GPU takes rows that lie one behind the other. */
-    RP_TRY(view_of(L, n->in[0], strided || L->opt->target != GEN_CUDA, &x));
-    if (strided) RP_TRY(view_of(L, n->in[1], true, &w));
-    lower_product_of(ir_graph_dims(L->g), n, ir_node_at(L->g, n->in[0]), &x,
-                     ir_node_at(L->g, n->in[1]), strided ? &w : NULL, &out->p);
-    out->x = x.dtype;
-    operand[0] = x.at;
-    if (!strided) return RP_OK;
-    out->w = w.dtype;
-    operand[1] = w.at;
-    return RP_OK;
-}
-
-/* --- text ------------------------------------------------------------------------ */
-
-void lower_put_dim(lowerer *L, ir_dim d) {
-    ir_dim own = ir_dim_import(L->out->dims, ir_graph_dims(L->g), d);
-    if (own == IR_DIM_BAD)
-        (void)rp_fail(L->err, RP_UNSUPPORTED,
-                      "a product has a size or stride that overflows; give its symbols smaller "
-                      "bounds");
-    else
-        ir_dim_print_c(L->out->dims, own, "dim", &L->source);
-}
+#include "target/cpu/cpu.h"
 
 static void field(lowerer *L, const char *name, ir_dim d) {
     base_buf_printf(&L->source, "        .%s = ", name);
-    lower_put_dim(L, d);
+    target_put_dim(L, d);
     base_buf_puts(&L->source, ",\n");
 }
 
@@ -67,7 +15,7 @@ static void batch(lowerer *L, const lower_product *p, const ir_dim *d, const cha
     for (uint32_t i = 0; i < LOWER_PRODUCT_BATCH; i++) {
         if (i) base_buf_puts(&L->source, ", ");
         if (i < p->n_batch)
-            lower_put_dim(L, d[i]);
+            target_put_dim(L, d[i]);
         else
             base_buf_puts(&L->source, rest);
     }
@@ -78,11 +26,11 @@ static void side(lowerer *L, const lower_product *p, const char *name, uint32_t 
                  const lower_side *s, rp_dtype dtype) {
     unsigned size = (unsigned)rp_dtype_block_bytes(dtype);
     base_buf_printf(&L->source, "        .%s = {(const rp_u8 *)arg[%u] + %uLL * ", name, arg, size);
-    lower_put_dim(L, s->offset);
+    target_put_dim(L, s->offset);
     base_buf_puts(&L->source, ", ");
-    lower_put_dim(L, s->step);
+    target_put_dim(L, s->step);
     base_buf_puts(&L->source, ", ");
-    lower_put_dim(L, s->k_step);
+    target_put_dim(L, s->k_step);
     base_buf_puts(&L->source, ", ");
     batch(L, p, s->batch, "0");
     base_buf_printf(&L->source, ", rp_mmf_load_%s, %u},\n", rp_dtype_name(dtype), size);
@@ -113,7 +61,7 @@ static rp_status parts(lowerer *L, const pass_group *gr, const char *name, const
         const char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
         base_buf_puts(&L->source, "        {");
-        lower_put_dim(L, own);
+        target_put_dim(L, own);
         base_buf_printf(&L->source, ", %u, ", s->n_mats);
         if (w)
             base_buf_printf(&L->source,
@@ -152,14 +100,14 @@ static void descriptor(lowerer *L, const lower_float_group *f, const pass_weight
     base_buf_puts(b, "        .part = part,\n        .user = &call,\n    };\n");
 }
 
-rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
-                             const char *name, ir_dim *items) {
+rp_status target_float_kernel(lowerer *L, const lower_matmul *m, ir_dim *items) {
+    const pass_group *gr = m->gr;
     pass_weights w;
-    bool packed = lower_is_packed(L, gr) && pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    bool packed = m->packed && pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     ir_dim columns;
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
-        const char *frag = lower_epilogue_name(L, name, i);
+        const char *frag = lower_epilogue_name(L, m->name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
         done_function(L, frag);
     }
@@ -167,11 +115,11 @@ rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float
                     "void %s(void *const *arg, const long long *dim, long long begin, long long "
                     "end, void *scratch)\n{\n"
                     "    const rp_mmf_call call = {arg, dim};\n",
-                    name);
-    RP_TRY(parts(L, gr, name, packed ? &w : NULL, &columns));
-    descriptor(L, f, packed ? &w : NULL, columns);
+                    m->name);
+    RP_TRY(parts(L, gr, m->name, packed ? &w : NULL, &columns));
+    descriptor(L, &m->f, packed ? &w : NULL, columns);
     base_buf_puts(&L->source, "    rp_mmf_run(&p, begin, end, scratch);\n}\n");
-    *items = lower_product_items(ir_graph_dims(L->g), &f->p, columns);
+    *items = lower_product_items(ir_graph_dims(L->g), &m->f.p, columns);
     if (L->err->code != RP_OK) return L->err->code;
     if (*items == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED,
