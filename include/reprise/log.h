@@ -33,7 +33,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
     X(FUSION, "fusion", "rounds, groups and refusals of fusion", \
       "cannot fuse mul with group 1: will create cycle") \
     X(SCHEDULE, "schedule", "launches in order, and the memory they share", \
-      "  1 mm_fused_matmul_1(%1, pack:0, %2, %3, %4) items 4") \
+      "  1 mm_fused_matmul_1(%1, pack:0, out %2, out %3, out %4) items 4") \
     X(OUTPUT_CODE, "output_code", "the generated source of each piece", \
       "void mm_fused_matmul_add_4(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)") \
     X(KERNEL_CODE, "kernel_code", "the generated source of each kernel", \

@@ -103,8 +103,9 @@ static json_t *arg_json(const api_explained_graph *x, const plan_arg *a) {
         base_buf_puts(&b, l->name);
     else
         base_buf_printf(&b, a->seg == PLAN_ARENA ? "%%%u" : "%u", a->idx);
-    return json_pack("{s:s,s:o,s:I}", "in", where[a->seg], "name", text_of(&b), "bytes",
-                     (json_int_t)arg_bytes(x, a));
+    return json_pack("{s:s,s:o,s:b,s:b,s:I}", "in", where[a->seg], "name", text_of(&b), "read",
+                     (a->access & BASE_READS) != 0, "written", (a->access & BASE_WRITES) != 0,
+                     "bytes", (json_int_t)arg_bytes(x, a));
 }
 
 /* Each once: what a kernel reads and writes of memory, at least. */

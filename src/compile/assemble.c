@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "compile/returned.h"
 
-#define NOWHERE ((plan_arg){PLAN_SEG_COUNT_, 0})
+#define NOWHERE ((plan_arg){.seg = PLAN_SEG_COUNT_})
 
 typedef struct distinct_tables {
     uint32_t first_const, dim_map;
@@ -67,7 +67,7 @@ static rp_status fill_leaves(assembler *a, ir_leaf kind, plan_seg seg, plan_leaf
     if (!*list) return rp_fail(a->err, RP_NOMEM, "plan leaves");
     for (uint32_t i = 0; i < *n; i++) {
         ir_ref r = ir_leaf_at(a->g, kind, i);
-        a->at[r] = (plan_arg){seg, i};
+        a->at[r] = (plan_arg){.seg = seg, .idx = i};
         RP_TRY(fill_leaf(a, ir_node_at(a->g, r)->name, r, &(*list)[i]));
     }
     return RP_OK;
@@ -89,7 +89,7 @@ static rp_status fill_outputs(assembler *a) {
         char name[24];
         (void)snprintf(name, sizeof name, "out%u", i);
         RP_TRY(fill_leaf(a, name, ir_output_at(a->g, i), &p->outputs[i]));
-        if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){PLAN_OUTPUT, i};
+        if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){.seg = PLAN_OUTPUT, .idx = i};
     }
     return RP_OK;
 }
@@ -223,7 +223,7 @@ static rp_status add_value(assembler *a, const lower_piece *l, uint32_t temp, pl
     plan_value *v = &a->p->values[a->p->n_values];
     RP_TRY(size_of(a, l->dims, l->temps[temp].bytes, &v->bytes));
     v->first = UINT32_MAX;
-    *out = (plan_arg){PLAN_ARENA, a->p->n_values++};
+    *out = (plan_arg){.seg = PLAN_ARENA, .idx = a->p->n_values++};
     return RP_OK;
 }
 
@@ -256,10 +256,10 @@ static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack 
     }
     for (uint32_t i = 0; i < p->n_packs; i++)
         if (same_pack(&p->packs[i], &k)) {
-            *out = (plan_arg){PLAN_PACK, i};
+            *out = (plan_arg){.seg = PLAN_PACK, .idx = i};
             return RP_OK;
         }
-    *out = (plan_arg){PLAN_PACK, p->n_packs};
+    *out = (plan_arg){.seg = PLAN_PACK, .idx = p->n_packs};
     p->packs[p->n_packs++] = k;
     return RP_OK;
 }
@@ -284,7 +284,7 @@ static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_m
     case LOWER_PARAM:
     case LOWER_STATE: return leaf_place(a, sp, r);
     case LOWER_PACK: return m->packs[r.idx];
-    case LOWER_CONST: return (plan_arg){PLAN_CONST, t->first_const + r.idx};
+    case LOWER_CONST: return (plan_arg){.seg = PLAN_CONST, .idx = t->first_const + r.idx};
     case LOWER_TEMP: return m->temps[r.idx];
     }
     return NOWHERE;
@@ -375,7 +375,7 @@ static rp_status add_control(assembler *a, const distinct_tables *t, const lower
         if (p->inner[c->inner[k]]->arena_size > most) most = p->inner[c->inner[k]]->arena_size;
     RP_TRY(size_of(a, l->dims, ir_dim_const(l->dims, most), &v->bytes));
     v->first = v->last = p->n_launches;
-    to->args[to->n_args++] = (plan_arg){PLAN_ARENA, p->n_values++};
+    to->args[to->n_args++] = (plan_arg){PLAN_ARENA, p->n_values++, BASE_READS | BASE_WRITES};
     to->control = c;
     return RP_OK;
 }
@@ -414,6 +414,7 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
         if (!is_somewhere(to->args[k]))
             return rp_fail(a->err, RP_INTERNAL, "launch %s: argument %u of submod_%u has no memory",
                            from->name, k, sp->submod);
+        to->args[k].access = from->args[k].access;
         use_value(p, to->args[k], p->n_launches);
     }
     RP_TRY(add_numbers(a, l->dims, from, to));

@@ -34,7 +34,8 @@ static void place_leaves(eager *e) {
     for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
         for (uint32_t i = 0; i < ir_leaf_count(e->g, (ir_leaf)kind); i++) {
             ir_ref r = ir_leaf_at(e->g, (ir_leaf)kind, i);
-            lower_view_dense(e->dims, (lower_ref){seg[kind], i}, ir_node_at(e->g, r), &e->view[r]);
+            lower_view_dense(e->dims, (lower_ref){.seg = seg[kind], .idx = i}, ir_node_at(e->g, r),
+                             &e->view[r]);
         }
 }
 

@@ -25,7 +25,7 @@ rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out) {
 rp_status eager_temp_of(eager *e, const ir_node *n, ir_dim bytes, lower_ref *out) {
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(e->g, n, e->err);
     RP_TRY(grow(e, &e->out->temps, e->out->n_temps, &e->cap_temps, sizeof *e->out->temps));
-    *out = (lower_ref){LOWER_TEMP, e->out->n_temps};
+    *out = (lower_ref){.seg = LOWER_TEMP, .idx = e->out->n_temps};
     e->out->temps[e->out->n_temps++].bytes = ir_dim_import(e->out->dims, e->dims, bytes);
     return RP_OK;
 }
@@ -35,7 +35,7 @@ rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out)
     void *copy = base_arena_alloc(e->out->arena, size);
     if (!copy) return rp_fail(e->err, RP_NOMEM, "record of %u bytes", size);
     memcpy(copy, data, size);
-    *out = (lower_ref){LOWER_CONST, e->out->n_consts};
+    *out = (lower_ref){.seg = LOWER_CONST, .idx = e->out->n_consts};
     e->out->consts[e->out->n_consts++] = (lower_const){copy, size};
     return RP_OK;
 }
@@ -124,6 +124,11 @@ rp_status eager_add(eager *e, const eager_launch *l) {
     memcpy(to->args, l->arg, l->n_args * sizeof *l->arg);
     to->args[l->n_args] = record;
     to->n_args = l->n_args + 1u;
+    const lower_ref result = l->arg[l->n_operands - 1];
+    for (uint32_t i = 0; i < to->n_args; i++)
+        to->args[i].access = to->args[i].seg == result.seg && to->args[i].idx == result.idx
+                                 ? BASE_WRITES
+                                 : BASE_READS;
     return RP_OK;
 }
 
@@ -182,7 +187,7 @@ rp_status eager_copy_to(eager *e, const ir_node *n, const lower_view *v, const l
 }
 
 rp_status eager_copy_value(eager *e, const ir_node *n, const lower_view *v, lower_view *out) {
-    lower_ref at = {LOWER_TEMP, 0};
+    lower_ref at = {.seg = LOWER_TEMP, .idx = 0};
     lower_view to;
     RP_TRY(eager_temp(e, n, &at));
     lower_view_dense(e->dims, at, n, &to);

@@ -14,7 +14,7 @@ static rp_status add_pack(eager *e, const pass_weights *w, lower_ref *out) {
     *p->sections = (lower_section){.n_params = 1, .rows = w->n, .by_k = w->by_k};
     while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != w->param)
         p->sections->params[0]++;
-    *out = (lower_ref){LOWER_PACK, e->out->n_packs++};
+    *out = (lower_ref){.seg = LOWER_PACK, .idx = e->out->n_packs++};
     return RP_OK;
 }
 
@@ -77,7 +77,7 @@ static rp_status product_node(eager *e, ir_ref r, const pass_weights *w) {
     const ir_node *n = eager_at(e, r), *a = eager_at(e, n->in[0]), *b = eager_at(e, n->in[1]);
     lower_view va, vb, v;
     lower_product p;
-    lower_ref pack = {LOWER_PACK, 0};
+    lower_ref pack = {.seg = LOWER_PACK, .idx = 0};
     RP_TRY(float_operand(e, n->in[0], &va));
     if (!w) RP_TRY(float_operand(e, n->in[1], &vb));
     lower_product_of(e->dims, n, a, &va, b, w ? NULL : &vb, &p);

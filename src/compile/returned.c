@@ -47,9 +47,9 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err)
     if (!args) return rp_fail(err, RP_NOMEM, "plan launch");
     RP_TRY(add_record(p, &p->outputs[i].bytes, &record, err));
     RP_TRY(own_symbols(p, &symbols, err));
-    args[0] = from;
-    args[1] = (plan_arg){PLAN_OUTPUT, i};
-    args[2] = (plan_arg){PLAN_CONST, record};
+    args[0] = (plan_arg){from.seg, from.idx, BASE_READS};
+    args[1] = (plan_arg){PLAN_OUTPUT, i, BASE_WRITES};
+    args[2] = (plan_arg){PLAN_CONST, record, BASE_READS};
     plan_launch *l = &p->launches[p->n_launches++];
     *l = (plan_launch){.name = "return_copy",
                        .n_alts = 1,

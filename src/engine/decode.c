@@ -146,7 +146,7 @@ static rp_status find_leaf(builder *b, plan_seg seg, const char *name, plan_arg 
                                            : p->n_params;
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(list[i].name, name) == 0) {
-            *out = (plan_arg){seg, i};
+            *out = (plan_arg){.seg = seg, .idx = i};
             return RP_OK;
         }
     return rp_fail(b->err, RP_UNSUPPORTED, "the model's plan has no %s", name);
@@ -164,8 +164,8 @@ static rp_status find_leaves(builder *b) {
         {PLAN_PARAM, "rope.sin", &b->sin},        {PLAN_PARAM, "token_embd.weight", &b->embedding}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         RP_TRY(find_leaf(b, all[i].seg, all[i].name, all[i].out));
-    b->residual = (plan_arg){PLAN_OUTPUT, MODEL_LAST};
-    b->heads = (plan_arg){PLAN_OUTPUT, MODEL_HEADS};
+    b->residual = (plan_arg){.seg = PLAN_OUTPUT, .idx = MODEL_LAST};
+    b->heads = (plan_arg){.seg = PLAN_OUTPUT, .idx = MODEL_HEADS};
     return RP_OK;
 }
 
@@ -196,7 +196,7 @@ static rp_status find_pack(builder *b, uint32_t layer, const char *what, const c
         const plan_pack *k = &p->packs[i];
         if (!k->swizzled || k->n_sections != 1 || !is_section(p, k->sections, layer, what, beside))
             continue;
-        *out = (plan_arg){PLAN_PACK, i};
+        *out = (plan_arg){.seg = PLAN_PACK, .idx = i};
         return RP_OK;
     }
     return rp_fail(b->err, RP_UNSUPPORTED, "%s is not packed by itself", what);
@@ -212,7 +212,7 @@ static rp_status find_qkv(builder *b, uint32_t layer, plan_arg *out) {
         for (uint32_t j = 0; right && j < 3; j++)
             right = is_section(p, &k->sections[j], layer, what[j], NULL);
         if (!right) continue;
-        *out = (plan_arg){PLAN_PACK, i};
+        *out = (plan_arg){.seg = PLAN_PACK, .idx = i};
         return RP_OK;
     }
     return rp_fail(b->err, RP_UNSUPPORTED, "q, k and v of layer %u are not packed together", layer);
@@ -280,7 +280,7 @@ static rp_status make_values(builder *b, const room *rooms, uint32_t n) {
     if (p->n_values) memcpy(values, p->values, p->n_values * sizeof *values);
     p->values = values;
     for (uint32_t i = 0; i < n; i++) {
-        *rooms[i].at = (plan_arg){PLAN_ARENA, p->n_values};
+        *rooms[i].at = (plan_arg){.seg = PLAN_ARENA, .idx = p->n_values};
         p->values[p->n_values++] = (plan_value){.bytes = constant(rooms[i].row * most)};
     }
     return RP_OK;
@@ -327,6 +327,7 @@ static rp_status add(builder *b, gen_decode_kernel k, const plan_arg *args, uint
                        .attention = attention};
     if (!l->name || !l->args) return rp_fail(b->err, RP_NOMEM, "a launch");
     memcpy(l->args, args, n_args * sizeof *args);
+    for (uint32_t i = 0; i < n_args; i++) l->args[i].access = gen_decode_access(k, i, has_many(b));
     if (!gen_decode_has(&b->of[0], k))
         l->alts[l->n_alts++] = (plan_alt){.max = GEN_DECODE_FEW, .function = PLAN_NO_FUNCTION};
     for (uint32_t i = 0; i < b->n; i++) {
@@ -473,7 +474,7 @@ static rp_status add_state(builder *b, plan_arg *out) {
                                       .dim = {constant(GEN_EXCHANGE_STATE)},
                                       .bytes = constant(GEN_EXCHANGE_STATE * INT64_C(4))};
     p->inputs = inputs;
-    *out = (plan_arg){PLAN_INPUT, p->n_inputs++};
+    *out = (plan_arg){.seg = PLAN_INPUT, .idx = p->n_inputs++};
     return RP_OK;
 }
 
@@ -490,7 +491,7 @@ static rp_status make_head(builder *b) {
     plan *p = b->p;
     plan_launch last;
     plan_arg rows, from, weights, gain, last_gain, w, ranks, state;
-    const plan_arg logits = {PLAN_OUTPUT, MODEL_HEAD_LOGITS};
+    const plan_arg logits = {.seg = PLAN_OUTPUT, .idx = MODEL_HEAD_LOGITS};
     const gen_decode *many = &b->of[b->n - 1];
     const room rooms[] = {{&b->residual, b->hp->n_embd * INT64_C(4)},
                           {&b->x, b->hp->n_embd * INT64_C(2)},
@@ -518,8 +519,9 @@ static rp_status make_head(builder *b) {
     RP_TRY(add_state(b, &state));
     RP_TRY(ADD(b, GEN_DECODE_LOGITS, weights, b->x, gain, logits, b->squares, ranks, state));
     if (has_many(b)) {
-        RP_TRY(ADD(b, GEN_DECODE_LARGEST, ranks, ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_BEST}),
-                   ((plan_arg){PLAN_OUTPUT, MODEL_HEAD_ID})));
+        RP_TRY(ADD(b, GEN_DECODE_LARGEST, ranks,
+                   ((plan_arg){.seg = PLAN_OUTPUT, .idx = MODEL_HEAD_BEST}),
+                   ((plan_arg){.seg = PLAN_OUTPUT, .idx = MODEL_HEAD_ID})));
         leave_to_few(&last);
     }
     p->launches[p->n_launches++] = last;

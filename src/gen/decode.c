@@ -172,6 +172,34 @@ bool gen_decode_has(const gen_decode *d, gen_decode_kernel k) {
            d->most >= GEN_DECODE_FEW;
 }
 
+/* Bits of the arguments that a kernel writes, and of those that only one of many rows touches. */
+typedef struct usage {
+    uint32_t writes, many;
+} usage;
+
+#define ARG(i) (UINT32_C(1) << (i))
+
+uint8_t gen_decode_access(gen_decode_kernel k, uint32_t i, bool many) {
+    static const usage of[GEN_DECODE_KERNELS_] = {
+        [GEN_DECODE_QKV] = {ARG(3) | ARG(4) | ARG(5), ARG(10)},
+        [GEN_DECODE_BEGIN] = {ARG(3) | ARG(4) | ARG(5) | ARG(11), ARG(12) | ARG(13)},
+        [GEN_DECODE_O] = {ARG(2) | ARG(3) | ARG(5), ARG(4) | ARG(5)},
+        [GEN_DECODE_UP] = {ARG(3), ARG(4)},
+        [GEN_DECODE_DOWN] = {ARG(2) | ARG(3) | ARG(5), ARG(4) | ARG(5)},
+        [GEN_DECODE_FIRST] = {ARG(4) | ARG(5) | ARG(7), ARG(6) | ARG(7) | ARG(8)},
+        [GEN_DECODE_LOGITS] = {ARG(3) | ARG(5) | ARG(6), ARG(4) | ARG(5) | ARG(6)},
+        [GEN_DECODE_ATTENTION] = {ARG(6), 0},
+        [GEN_DECODE_LAST] = {ARG(6), 0},
+        [GEN_DECODE_EMBED] = {ARG(3) | ARG(4) | ARG(5), 0},
+        [GEN_DECODE_GATHER] = {ARG(2), 0},
+        [GEN_DECODE_LARGEST] = {ARG(1) | ARG(2), 0}};
+    const uint32_t bit = ARG(i);
+    const bool adds = k == GEN_DECODE_O || k == GEN_DECODE_DOWN; /* to the residual */
+    if (of[k].many & bit && !many) return 0;
+    if (!(of[k].writes & bit)) return BASE_READS;
+    return adds && i == 2 ? BASE_READS | BASE_WRITES : BASE_WRITES;
+}
+
 void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]) {
     (void)snprintf(out, GEN_DECODE_NAME, "decode%u_%s", d->most, names[k]);
 }

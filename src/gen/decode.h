@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/access.h"
 #include "gen/step.h"
 
 /* Sequences of the templates. */
@@ -84,6 +85,8 @@ bool gen_decode_has(const gen_decode *d, gen_decode_kernel k);
  *   largest: ranks, values, places; rows
  *   attention, last: q, k, v, seqs, positions, block tables, result; rows, width of a table's row, settled */
 rp_status gen_decode_text(const gen_decode *d, base_buf *out, rp_error *err) RP_MUST_USE;
+/* What kernel k does with argument i, as bits of base_access; 0: nothing, as with those in brackets where there are no kernels of `many` rows. */
+uint8_t gen_decode_access(gen_decode_kernel k, uint32_t i, bool many);
 /* Its name, at most GEN_DECODE_NAME bytes with the NUL. */
 enum { GEN_DECODE_NAME = 32 };
 void gen_decode_name(const gen_decode *d, gen_decode_kernel k, char out[GEN_DECODE_NAME]);

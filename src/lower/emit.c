@@ -61,8 +61,35 @@ int64_t lower_row_count(const lowerer *L, const ir_shape *s) {
 uint32_t lower_arg_slot(lowerer *L, lower_ref where) {
     for (uint32_t i = 0; i < L->n_args; i++)
         if (L->args[i].seg == where.seg && L->args[i].idx == where.idx) return i;
-    L->args[L->n_args] = where;
+    L->args[L->n_args] = (lower_ref){.seg = where.seg, .idx = where.idx};
     return L->n_args++;
+}
+
+uint32_t lower_written_slot(lowerer *L, lower_ref where) {
+    const uint32_t slot = lower_arg_slot(L, where);
+    L->args[slot].access |= BASE_WRITES;
+    return slot;
+}
+
+void lower_write_args(lowerer *L, uint32_t from) {
+    for (; from < L->n_args; from++) L->args[from].access |= BASE_WRITES;
+}
+
+void lower_write_node(lowerer *L, const ir_node *n) {
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
+        if (ir_node_writes(n) >> i & 1) L->args[i].access = BASE_READS | BASE_WRITES;
+    lower_write_args(L, n->n_in);
+}
+
+void lower_note_access(lowerer *L, const kir_func *f, const uint32_t *slot) {
+    for (kir_ref i = 0; i < f->n_insts; i++) {
+        const kir_inst *in = &f->insts[i];
+        if (in->op != KIR_LOAD && in->op != KIR_STORE) continue;
+        const kir_buf *b = &f->bufs[in->u.buf];
+        if (b->space != KIR_ARG) continue;
+        lower_ref *arg = &L->args[slot ? slot[b->slot] : b->slot];
+        arg->access |= in->op == KIR_LOAD ? BASE_READS : BASE_WRITES;
+    }
 }
 
 uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset) {

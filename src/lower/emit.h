@@ -106,6 +106,14 @@ void lower_delinear(lowerer *L, const ir_shape *s, kir_ref lin, uint32_t first, 
 kir_ref lower_dim(lowerer *L, ir_dim d);
 /* Number of launch argument `where`, which is added where it is new. */
 uint32_t lower_arg_slot(lowerer *L, lower_ref where);
+/* The same of one that the launch writes; what nobody says that of is read. */
+uint32_t lower_written_slot(lowerer *L, lower_ref where);
+/* Arguments [from, L->n_args) are written. */
+void lower_write_args(lowerer *L, uint32_t from);
+/* Of a node whose operands are the first arguments: those that it writes are, and all behind them. */
+void lower_write_node(lowerer *L, const ir_node *n);
+/* What f, a function of the launch, does with its arguments, slot[i] for argument i of f; NULL: they are the launch's own. */
+void lower_note_access(lowerer *L, const kir_func *f, const uint32_t *slot);
 /* Buffer over launch argument `where`; the same one for equal (argument, dtype, offset). */
 uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset);
 /* Stores a value of lower_class(dtype) with the conversion that the buffer's dtype needs. */

@@ -24,7 +24,7 @@ rp_status lower_add_const(lowerer *L, const void *data, uint32_t size, lower_ref
     void *copy = base_arena_alloc(L->arena, size);
     if (!copy) return rp_fail(L->err, RP_NOMEM, "record of %u bytes", size);
     memcpy(copy, data, size);
-    *out = (lower_ref){LOWER_CONST, L->out->n_consts};
+    *out = (lower_ref){.seg = LOWER_CONST, .idx = L->out->n_consts};
     L->out->consts[L->out->n_consts++] = (lower_const){copy, size};
     return RP_OK;
 }
@@ -58,6 +58,7 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref result) {
     RP_TRY(rec.rounded ? lower_memory(L, result, &args[6]) : lower_version(L, result, &args[6]));
     L->n_args = 7;
     memcpy(L->args, args, sizeof args);
+    lower_write_args(L, 6);
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
@@ -114,6 +115,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
         RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
     memcpy(L->args, args, n_args * sizeof *args);
     L->n_args = n_args;
+    lower_write_node(L, n);
     if (text) return L->target->source(L, n, r, d);
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);

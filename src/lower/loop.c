@@ -326,7 +326,7 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     ir_dim bytes = lower_bytes(dims, n);
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
-    *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
+    *out = (lower_ref){.seg = LOWER_TEMP, .idx = L->out->n_temps};
     L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, dims, bytes);
     L->n_args = 0;
     RP_TRY(lower_kernel_begin(L, name, KIR_KERNEL));

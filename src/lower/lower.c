@@ -47,7 +47,7 @@ out:
 
 rp_status lower_temp_memory(lowerer *L, const ir_node *n, ir_dim bytes, lower_ref *out) {
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
-    *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
+    *out = (lower_ref){.seg = LOWER_TEMP, .idx = L->out->n_temps};
     L->out->temps[L->out->n_temps++].bytes =
         ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
     return RP_OK;
@@ -161,6 +161,7 @@ rp_status lower_render_texts(const lowerer *L) {
 }
 
 rp_status lower_render(lowerer *L) {
+    lower_note_access(L, L->k, NULL);
     RP_TRY(lower_render_texts(L));
     return render(L, L->target->id, &L->source, &L->launch, &L->may);
 }
@@ -260,6 +261,8 @@ rp_status lower_take_args(lowerer *L, lower_launch *l) {
     l->args = base_arena_array(L->arena, L->n_args + 1u, sizeof *l->args);
     if (!l->args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
     memcpy(l->args, L->args, L->n_args * sizeof *l->args);
+    for (uint32_t i = 0; i < l->n_args; i++)
+        if (!l->args[i].access) l->args[i].access = BASE_READS;
     return RP_OK;
 }
 
@@ -302,7 +305,7 @@ static void place_leaves(lowerer *L) {
     for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
         for (uint32_t i = 0; i < ir_leaf_count(L->g, (ir_leaf)kind); i++) {
             ir_ref r = ir_leaf_at(L->g, (ir_leaf)kind, i);
-            L->where[r] = (lower_ref){seg[kind], i};
+            L->where[r] = (lower_ref){.seg = seg[kind], .idx = i};
             L->has_memory[r] = true;
         }
 }

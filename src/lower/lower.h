@@ -5,6 +5,7 @@
 #ifndef LOWER_LOWER_H
 #define LOWER_LOWER_H
 
+#include "base/access.h"
 #include "base/str.h"
 #include "gen/axis.h"
 #include "gen/builtin.h"
@@ -27,6 +28,7 @@ typedef enum lower_seg {
 typedef struct lower_ref {
     lower_seg seg;
     uint32_t idx;
+    uint8_t access; /* bits of base_access: of an argument of a launch; 0: not known yet */
 } lower_ref;
 
 /* Bytes that a built-in kernel reads as its parameters. */

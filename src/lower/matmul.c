@@ -165,7 +165,7 @@ static rp_status check_group(const lowerer *L, const pass_group *gr) {
 
 /* Arguments 0 and 1 are the operands, what the epilogues read and write follows. */
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
-    lower_matmul m = {.gr = gr, .operand = {{0}, {LOWER_PACK, 0}}};
+    lower_matmul m = {.gr = gr, .operand = {{0}, {.seg = LOWER_PACK}}};
     RP_TRY(check_group(L, gr));
     m.quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
     m.packed = lower_is_packed(L, gr);

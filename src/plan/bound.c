@@ -77,7 +77,8 @@ static void fill_constant(const plan_exec *x, bound *b) {
                           .grain = l->grain,
                           .threads = l->threads,
                           .per_block = l->per_block,
-                          .attention = l->attention};
+                          .attention = l->attention,
+                          .no_barrier = l->no_barrier};
         args += l->n_args;
         sizes += l->n_args;
         if (!plan_launch_is_plain(l)) {

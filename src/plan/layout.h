@@ -26,5 +26,7 @@ rp_status plan_layout_arena(plan *p, rp_error *err) RP_MUST_USE;
 rp_status plan_layout_packs(plan *p, rp_error *err) RP_MUST_USE;
 /* Sets `read` of the params of p and of the plans within it, whose indices are right. */
 void plan_mark_read(plan *p);
+/* Sets no_barrier of its launches and of those of the plans within it, whose values have their offsets. */
+rp_status plan_find_barriers(plan *p, rp_error *err) RP_MUST_USE;
 
 #endif

@@ -43,7 +43,7 @@ rp_status plan_seal(plan *p, rp_error *err) {
     RP_TRY(plan_layout_packs(p, err));
     RP_TRY(plan_verify(p, err));
     plan_mark_read(p);
-    return RP_OK;
+    return plan_find_barriers(p, err);
 }
 
 rp_status plan_add_code(plan *p, const plan_module *m, const char *const *symbols, uint32_t n,

@@ -5,6 +5,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
+#include "base/access.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "plan/size.h"
@@ -25,6 +26,7 @@ typedef enum plan_seg {
 typedef struct plan_arg {
     plan_seg seg;
     uint32_t idx;
+    uint8_t access; /* bits of base_access; 0: it is not touched */
 } plan_arg;
 
 typedef struct plan_symbol {
@@ -130,6 +132,7 @@ typedef struct plan_launch {
     plan_arg *args;
     uint32_t n_args;
     bool attention;
+    bool no_barrier;     /* as hal_launch; set by plan_seal, plan_load */
     const char *custom;  /* registered op called on the host, or NULL */
     const char *attrs;   /* custom: "{eps=0x1p-3}", all that its schema names */
     plan_leaf *operands; /* custom: types of the args */
@@ -194,7 +197,7 @@ static inline bool plan_launch_is_plain(const plan_launch *l) {
 }
 /* Lays out arena (greedy by size, first fit, values that are alive together never share) and packs; checks all indices. */
 rp_status plan_seal(plan *p, rp_error *err) RP_MUST_USE;
-/* Every index in range, every use of a value within its life, values that are alive together disjoint, pieces in order.
+/* Every index in range, every use of a value within its life and behind a write of it, values that are alive together disjoint, what nothing may write left alone, pieces in order.
  * RP_CORRUPT names what is wrong. */
 rp_status plan_verify(const plan *p, rp_error *err) RP_MUST_USE;
 

@@ -9,7 +9,7 @@
 #include "plan/layout.h"
 
 /* Raised with every change of the layout below. */
-#define MAGIC "rpplan\003\n"
+#define MAGIC "rpplan\004\n"
 
 typedef struct wire {
     base_buf *out; /* saving; NULL when loading */
@@ -293,10 +293,11 @@ static void launch(wire *w, plan_launch *l) {
     u32(w, &l->per_block);
     u32(w, &l->dim_map);
     flag(w, &l->attention);
-    LIST(w, l->args, l->n_args, 5);
+    LIST(w, l->args, l->n_args, 6);
     for (uint32_t i = 0; i < l->n_args; i++) {
         l->args[i].seg = (plan_seg)small(w, (uint32_t)l->args[i].seg, PLAN_SEG_COUNT_);
         u32(w, &l->args[i].idx);
+        l->args[i].access = (uint8_t)small(w, l->args[i].access, BASE_READS + BASE_WRITES + 1);
     }
     custom(w, l);
     control(w, l);
@@ -392,6 +393,7 @@ rp_status plan_load(const void *data, size_t n, plan **out, rp_error *err) {
     if (w.st == RP_OK && w.p != w.end) fail(&w, RP_CORRUPT, "bytes follow its end");
     rp_status st = w.st == RP_OK ? plan_verify(p, err)
                                  : rp_fail(err, w.st, "stored plan of %zu bytes: %s", n, w.why);
+    if (st == RP_OK) st = plan_find_barriers(p, err);
     if (st != RP_OK) {
         plan_free(p);
         return st;

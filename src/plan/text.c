@@ -62,7 +62,10 @@ static void print_values(const plan *p, base_buf *out) {
     }
 }
 
+/* "out" is written, "inout" read, too; else it is read, "unused" not even that. */
 static void print_arg(const plan *p, const plan_arg *a, base_buf *out) {
+    static const char *const how[] = {"unused ", "", "out ", "inout "};
+    base_buf_puts(out, how[a->access & (BASE_READS | BASE_WRITES)]);
     switch (a->seg) {
     case PLAN_INPUT: base_buf_puts(out, p->inputs[a->idx].name); break;
     case PLAN_OUTPUT: base_buf_printf(out, "output:%s", p->outputs[a->idx].name); break;
@@ -114,6 +117,7 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
         base_buf_puts(out, nothing ? "nothing" : p->functions[l->alts[k].function].symbol);
         print_block(&l->alts[k], out);
     }
+    if (l->no_barrier) base_buf_puts(out, ", beside the next");
     base_buf_putc(out, '\n');
 }
 

@@ -273,6 +273,36 @@ static rp_status verify_control(const plan *p, uint32_t li, rp_error *err) {
     return ok ? RP_OK : BAD(p, "launch %u does not fit the plans that it runs", li);
 }
 
+/* What launch li may do with argument i. written: of each value, whether an earlier launch wrote it. */
+static rp_status verify_access(const plan *p, uint32_t li, uint32_t i, const bool *written,
+                               rp_error *err) {
+    const plan_arg *a = &p->launches[li].args[i];
+    if (a->access > (BASE_READS | BASE_WRITES))
+        return BAD(p, "launch %u, argument %u is used in no known way", li, i);
+    if (a->access & BASE_WRITES &&
+        (a->seg == PLAN_PARAM || a->seg == PLAN_PACK || a->seg == PLAN_CONST))
+        return BAD(p, "launch %u writes argument %u, which nothing may write", li, i);
+    if (a->access == BASE_READS && a->seg == PLAN_ARENA && !written[a->idx])
+        return BAD(p, "launch %u reads value %u, which nothing has written", li, a->idx);
+    return RP_OK;
+}
+
+static rp_status verify_order(const plan *p, rp_error *err) {
+    rp_status st = RP_OK;
+    bool *written = base_alloc_array(p->n_values + 1u, sizeof *written);
+    if (!written) return rp_fail(err, RP_NOMEM, "check of %u values", p->n_values);
+    for (uint32_t li = 0; st == RP_OK && li < p->n_launches; li++) {
+        const plan_launch *l = &p->launches[li];
+        for (uint32_t i = 0; i < l->n_args; i++)
+            if (l->args[i].seg == PLAN_ARENA && l->args[i].access & BASE_WRITES)
+                written[l->args[i].idx] = true;
+        for (uint32_t i = 0; st == RP_OK && i < l->n_args; i++)
+            st = verify_access(p, li, i, written, err);
+    }
+    base_free(written);
+    return st;
+}
+
 static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS &&
@@ -325,5 +355,6 @@ rp_status plan_verify(const plan *p, rp_error *err) {
     RP_TRY(verify_packs(p, err));
     RP_TRY(verify_values(p, err));
     for (uint32_t i = 0; i < p->n_launches; i++) RP_TRY(verify_launch(p, i, err));
+    RP_TRY(verify_order(p, err));
     return verify_pieces(p, err);
 }

@@ -91,8 +91,11 @@ static inline ir_value *both_copy(const both *b, ir_leaf kind) {
 
 static inline rp_status both_run(both *b, gen_isa isa, rp_error *err) {
     static const compile_toolchain none;
+    static uint32_t runs;
     plan_run_options o = both_compiled(isa);
-    plan_run_options e = {.backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = 1};
+    plan_run_options e = {
+        .backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = 1, .watch = true};
+    o.watch = runs++ % 2; /* else as one list */
     b->at = "interpreter";
     b->want = base_alloc_array(ir_output_count(b->g) + 1u, sizeof *b->want);
     b->inputs = both_copy(b, IR_LEAF_INPUT);

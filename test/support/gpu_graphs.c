@@ -119,7 +119,8 @@ static bool differs(const gpu_graphs *q, uint32_t i) {
                              .open = q->device,
                              .threads = 1,
                              .passes = true,
-                             .exact = true};
+                             .exact = true,
+                             .watch = i % 2};
     plan_run_options eager = {
         .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
     plan_run got = {0}, want = {0};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "compile/builtin.h"
 #include "plan/exec.h"
 #include "support/guarded.h"
@@ -13,6 +14,7 @@
 /* Bytes behind memory that a device of its own memory gets, too: an overrun of the device is seen there. */
 #define GUARD 64
 #define UNSET 0x5a
+enum { MOST_ARGS = 200 };
 
 static size_t bytes_of(rp_dtype t, int64_t n) {
     return (size_t)(n / (int64_t)rp_dtype_block(t)) * rp_dtype_block_bytes(t);
@@ -161,6 +163,54 @@ static rp_status start(runner *r, plan_run *out) {
     return set_leaves(r, IR_LEAF_STATE, PLAN_STATE, out->state, out->state_size);
 }
 
+/* The hash of an argument, wherever its memory is. */
+static rp_status hash_arg(const runner *r, const hal_launch *h, uint32_t k, base_hash128 *out) {
+    hal_device_info info;
+    const size_t n = h->arg_size[k];
+    rp_status st = RP_OK;
+    r->d->ops->info(r->d, &info);
+    if (info.unified) {
+        *out = base_hash(h->arg[k], n);
+        return RP_OK;
+    }
+    void *copy = base_alloc(n + 1);
+    if (!copy) return rp_fail(r->err, RP_NOMEM, "argument of %zu bytes", n);
+    if (n) st = r->d->ops->copy(r->d, copy, h->arg[k], n, r->err);
+    if (st == RP_OK && r->d->ops->synchronize) st = r->d->ops->synchronize(r->d, r->err);
+    *out = base_hash(copy, n);
+    base_free(copy);
+    return st;
+}
+
+/* What launch i may not change: each argument that it does not say it writes. */
+static rp_status hash_unwritten(const runner *r, uint32_t i, base_hash128 *out) {
+    const hal_launch *h = &r->bound->launches[i];
+    for (uint32_t k = 0; k < h->n_arg; k++) {
+        out[k] = (base_hash128){0};
+        if (!(r->p->launches[i].args[k].access & BASE_WRITES)) RP_TRY(hash_arg(r, h, k, &out[k]));
+    }
+    return RP_OK;
+}
+
+/* One after the other: none changes what it says it only reads. */
+static rp_status launch_watched(runner *r) {
+    const plan_bound *b = r->bound;
+    base_hash128 before[MOST_ARGS], after[MOST_ARGS];
+    for (uint32_t i = 0; i < b->n; i++) {
+        const hal_launch *h = &b->launches[i];
+        if (h->n_arg > MOST_ARGS) return rp_fail(r->err, RP_INTERNAL, "%u arguments", h->n_arg);
+        RP_TRY(hash_unwritten(r, i, before));
+        RP_TRY(r->d->ops->launch(r->d, h, 1, b->scratch, r->err));
+        RP_TRY(hash_unwritten(r, i, after));
+        for (uint32_t k = 0; k < h->n_arg; k++)
+            if (before[k].lo != after[k].lo || before[k].hi != after[k].hi)
+                return rp_fail(r->err, RP_INTERNAL,
+                               "launch %u, %s, writes argument %u, which it says it reads", i,
+                               h->name, k);
+    }
+    return RP_OK;
+}
+
 static rp_status launch(runner *r) {
     const hal_device_ops *ops = r->d->ops;
     const plan_bound *b = r->bound;
@@ -168,8 +218,9 @@ static rp_status launch(runner *r) {
     if (r->opt->as_graph)
         RP_TRY(ops->graph_build(r->d, b->launches, b->n, b->scratch, "run", &graph, r->err));
     copy_mirrors(r, false);
-    rp_status st = graph ? ops->graph_launch(graph, r->err)
-                         : ops->launch(r->d, b->launches, b->n, b->scratch, r->err);
+    rp_status st = graph           ? ops->graph_launch(graph, r->err)
+                   : r->opt->watch ? launch_watched(r)
+                                   : ops->launch(r->d, b->launches, b->n, b->scratch, r->err);
     if (st == RP_OK && ops->synchronize) st = ops->synchronize(r->d, r->err);
     copy_mirrors(r, true);
     if (graph) ops->graph_free(graph);

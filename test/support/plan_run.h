@@ -29,6 +29,8 @@ typedef struct plan_run_options {
     bool exact, built_in;
     compile_tuner *tuner; /* (optional) */
     bool as_graph;        /* a replay of a device graph */
+    bool
+        watch; /* launches one by one: RP_INTERNAL where one changes an argument that it says it reads */
 } plan_run_options;
 
 /* leaves are not changed. Inputs, params, states and outputs lie beside pages without access (support/guarded.h): a read or a write

@@ -119,7 +119,7 @@ static bool view_of(ir_graph *g, ir_ref r, lower_view *out) {
     ir_dims *t = ir_graph_dims(g);
     lower_view from;
     if (n->op == IR_input) {
-        lower_view_dense(t, (lower_ref){LOWER_INPUT, 0}, n, out);
+        lower_view_dense(t, (lower_ref){.seg = LOWER_INPUT, .idx = 0}, n, out);
         return true;
     }
     return view_of(g, n->in[0], &from) &&

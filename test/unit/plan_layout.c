@@ -130,7 +130,7 @@ static void unbounded_values_lie_outside(void **state) {
 /* Two equal pieces: launches and values of the second are told where all is asked for. */
 static void the_schedule_is_told_whole(void **state) {
     static const char *const equal = "submod_1, graph 1, same as submod_0, launches 2..3\n";
-    static const char *const own[] = {"  2 k() items 1\n  3 k() items 1\n",
+    static const char *const own[] = {"  2 k() items 1, beside the next\n  3 k() items 1\n",
                                       "  %2 [0, 128) = 128 bytes, launches 2..3, reuses %1\n"};
     rp_error err = {0};
     plan *p = bare_plan(4, 4);
@@ -157,8 +157,8 @@ static void the_schedule_is_told_whole(void **state) {
         (void)snprintf(want, sizeof want, "%s%s%s%s%s",
                        "schedule of bare: 2 pieces, 4 launches\n"
                        "submod_0, graph 0, launches 0..1\n"
-                       "  0 k() items 1 grain 7\n"
-                       "  1 k() items 1, 2 a block of 64 threads\n",
+                       "  0 k() items 1 grain 7, beside the next\n"
+                       "  1 k() items 1, 2 a block of 64 threads, beside the next\n",
                        equal, all ? own[0] : "",
                        "arena of bare: 128 bytes at the largest sizes\n"
                        "  %0 [0, 128) = 128 bytes, launches 0..0\n"
@@ -257,10 +257,10 @@ static void live_too_short(plan *p) {
         }
 }
 static void name_no_input(plan *p) {
-    p->launches[2].args[1] = (plan_arg){PLAN_INPUT, p->n_inputs};
+    p->launches[2].args[1] = (plan_arg){.seg = PLAN_INPUT, .idx = p->n_inputs};
 }
 static void name_no_segment(plan *p) {
-    p->launches[1].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0};
+    p->launches[1].args[0] = (plan_arg){.seg = PLAN_SEG_COUNT_, .idx = 0};
 }
 static void name_no_function(plan *p) {
     p->launches[1].alts[0].function = p->n_functions;
@@ -311,6 +311,21 @@ static void empty_range(plan *p) {
     p->symbols[0].min = p->symbols[0].max + 1;
 }
 
+static void write_weights(plan *p) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t k = 0; k < p->launches[i].n_args; k++)
+            if (p->launches[i].args[k].seg == PLAN_PACK)
+                p->launches[i].args[k].access |= BASE_WRITES;
+}
+/* The launch that makes the first value says no longer that it writes it. */
+static void make_nothing(plan *p) {
+    for (uint32_t k = 0; k < p->launches[0].n_args; k++)
+        if (p->launches[0].args[k].seg == PLAN_ARENA) p->launches[0].args[k].access = BASE_READS;
+}
+static void touch_otherwise(plan *p) {
+    p->launches[0].args[0].access = 4;
+}
+
 static void verify_names_what_is_wrong(void **state) {
     static const damage damages[] = {
         {"share memory while both live", share_memory},
@@ -336,6 +351,9 @@ static void verify_names_what_is_wrong(void **state) {
         {"its weights are not", more_weights},
         {"value 0 has no bounded size", endless_value},
         {"symbol 0 is malformed", empty_range},
+        {"which nothing may write", write_weights},
+        {"which nothing has written", make_nothing},
+        {"is used in no known way", touch_otherwise},
     };
     (void)state;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {

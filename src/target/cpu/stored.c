@@ -84,6 +84,7 @@ rp_status target_stored_group(lowerer *L, const lower_matmul *m, const gen_produ
         if (gr->segs[i].dead) continue;
         RP_TRY(lower_memory(L, gr->segs[i].mats[0], &L->args[L->n_args++]));
     }
+    lower_write_args(L, 3);
     ir_dim items = lower_product_items(t, &m->f.p, ir_dim_const(t, r->items));
     if (items == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "the work items of a product overflow");

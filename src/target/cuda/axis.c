@@ -152,6 +152,7 @@ static rp_status sort_kernel(lowerer *L, const ir_node *n, char *name, const cha
         bytes.dtype = RP_DTYPE_U8;
         ir_dim work = ir_dim_mul_const(t, lower_bytes(t, &bytes), SORT_WORK);
         RP_TRY(lower_temp_memory(L, n, work, &L->args[L->n_args++]));
+        lower_write_args(L, 3);
     }
     const size_t from = L->source.len;
     begin(L, name, a, THREADS);
@@ -237,6 +238,7 @@ static rp_status lower_top(lowerer *L, const ir_node *n, ir_ref r) {
     RP_TRY(lower_result_memory(L, r, 1, &args[2]));
     memcpy(L->args, args, sizeof args);
     L->n_args = 3;
+    lower_write_args(L, 1);
     lower_launch made = {
         .name = base_arena_printf(L->arena, "top_fused_topk_%u", L->out->n_kernels),
         .grain = 1,
@@ -270,6 +272,7 @@ rp_status target_cuda_scan(lowerer *L, ir_ref r) {
     for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[i + 1]));
     L->n_args = n->n_more + 2;
     for (uint32_t i = 0; i < L->n_args; i++) L->args[i] = args[i];
+    lower_write_args(L, 1);
     char *name = name_of(L, r);
     const char *element = base_arena_printf(L->arena, "rk_e_%s", rp_dtype_name(t));
     if (!name || !element) return rp_fail(L->err, RP_NOMEM, "kernel name");
@@ -331,6 +334,7 @@ rp_status target_cuda_scatter(lowerer *L, ir_ref r) {
     RP_TRY(lower_memory(L, r, &args[3]));
     for (uint32_t i = 0; i < 4; i++) L->args[i] = args[i];
     L->n_args = 4;
+    lower_write_args(L, 3);
     char *name = name_of(L, r);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     const size_t from = L->source.len;

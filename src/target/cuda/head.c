@@ -33,6 +33,7 @@ rp_status target_render_item(lowerer *L, const kir_func *k, const char *name, ui
 
 rp_status target_render_element(lowerer *L, uint32_t *n_asked) {
     sched *s = NULL;
+    lower_note_access(L, L->k, NULL);
     RP_TRY(lower_render_texts(L));
     RP_TRY(sched_make(&sched_cuda, L->k, &s, L->err));
     rp_status st = gen_cuda_element(s, &L->source, n_asked, L->err);

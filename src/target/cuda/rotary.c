@@ -291,7 +291,7 @@ static rp_status put_place(lowerer *L, const target_rotary *r, const char *frag,
         RP_TRY(lower_memory(L, r->to, &at));
         base_buf_printf(
             b, "    (void)asked;\n    return (float *)arg[%u] + row * %" PRId64 " + column;\n}\n",
-            lower_arg_slot(L, at), columns);
+            lower_written_slot(L, at), columns);
         return RP_OK;
     }
     const ir_node *cache = ir_node_at(L->g, ir_node_at(L->g, r->store)->in[0]);
@@ -305,7 +305,7 @@ static rp_status put_place(lowerer *L, const target_rotary *r, const char *frag,
         "    const rp_u32 cell = place / %" PRId64 "u * %" PRId64 "u + at / %" PRId64 "u;\n"
         "    return slot < 0 ? (rp_u16 *)0 : (rp_u16 *)arg[%u] + (rp_size)cell * %" PRId64
         "u + place %% %" PRId64 "u * %" PRId64 "u + at %% %" PRId64 "u;\n}\n",
-        block, heads, dims, lower_arg_slot(L, at), block * dims, block, dims, dims);
+        block, heads, dims, lower_written_slot(L, at), block * dims, block, dims, dims);
     return RP_OK;
 }
 
@@ -319,7 +319,7 @@ static rp_status put_kept(lowerer *L, const target_rotary *r) {
         base_buf_printf(&L->source,
                         "    if (column < %" PRId64 " && column %% 2 == 0) ((float *)arg[%u])[row "
                         "* %" PRId64 " + column / 2] = asked[%d];\n",
-                        2 * r->half, lower_arg_slot(L, at), r->half, i);
+                        2 * r->half, lower_written_slot(L, at), r->half, i);
     }
     return RP_OK;
 }

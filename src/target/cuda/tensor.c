@@ -293,7 +293,7 @@ static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int6
     if (bytes == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "arranged rows of %s take more than 2^63 bytes",
                        base);
-    *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
+    *out = (lower_ref){.seg = LOWER_TEMP, .idx = L->out->n_temps};
     L->out->temps[L->out->n_temps++].bytes =
         ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
     return RP_OK;
@@ -315,6 +315,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[0] = *x;
     L->args[1] = to;
     L->n_args = 2;
+    lower_write_args(L, 1);
     if (g->own) target_rows_args(L, g->own); /* of all classes */
     made.alts[made.n_alts++] = (lower_alt){.max = g->own ? 1 : most};
     if (g->own && most > 1) {

@@ -1,0 +1,102 @@
+/* Which launches of a plan have a barrier behind them, and what plan_verify says of what they do with memory. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "plan/layout.h"
+#include "support/plans.h"
+
+static plan *plan_of_text(const char *text) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    plan *p = plan_of(g);
+    ir_graph_free(g);
+    return p;
+}
+
+/* '|' for a barrier behind launch i, '.' for none. */
+static void assert_barriers(const plan *p, const char *want) {
+    char got[64] = "";
+    assert_true(p->n_launches < sizeof got);
+    for (uint32_t i = 0; i < p->n_launches; i++) got[i] = p->launches[i].no_barrier ? '.' : '|';
+    assert_string_equal(got, want);
+}
+
+static void check(const char *text, const char *want) {
+    plan *p = plan_of_text(text), *again = NULL;
+    rp_error err = {0};
+    char *bytes = NULL;
+    size_t n;
+    assert_barriers(p, want);
+    CHECK_OK(plan_save(p, &bytes, &n, &err), &err);
+    CHECK_OK(plan_load(bytes, n, &again, &err), &err);
+    assert_barriers(again, want);
+    base_free(bytes);
+    plan_free(again);
+    plan_free(p);
+}
+
+/* --- what waits ------------------------------------------------------------------------ */
+
+static void what_shares_no_memory_does_not_wait(void **state) {
+    (void)state;
+    check("graph @g(%x: f32[4,8], %y: f32[4,8], %z: f32[4,8]) {\n"
+          "  %a = cumsum %x {axis=0}\n  %b = cumsum %y {axis=0}\n  %c = cumsum %z {axis=0}\n"
+          "  ret %a, %b, %c\n}\n",
+          "..|");
+}
+
+/* The third reads what the first wrote: a barrier behind the second, though these two share nothing. */
+static void what_is_read_is_written_before(void **state) {
+    (void)state;
+    check("graph @g(%x: f32[4,8], %y: f32[4,8]) {\n"
+          "  %a = cumsum %x {axis=0}\n  %b = cumsum %y {axis=0}\n  %c = cumsum %a {axis=0}\n"
+          "  ret %b, %c\n}\n",
+          ".||");
+}
+
+/* The third's result lies where the first's was, which the second reads. */
+static void memory_that_is_used_again_is_read_before(void **state) {
+    (void)state;
+    const char *text = "graph @g(%x: f32[4,8], %y: f32[4,8]) {\n"
+                       "  %a = cumsum %x {axis=0}\n  %b = cumsum %a {axis=0}\n"
+                       "  %c = cumsum %y {axis=0}\n  %d = cumsum %c {axis=0}\n  ret %b, %d\n}\n";
+    plan *p = plan_of_text(text);
+    assert_int_equal(p->n_values, 2);
+    assert_int_equal(p->values[0].offset, p->values[1].offset);
+    plan_free(p);
+    check(text, "||||");
+}
+
+static void a_state_is_read_before_it_is_written(void **state) {
+    (void)state;
+    check("graph @g(%x: f32[4,8]) {\n  %m = state @m : f32[4,8]\n"
+          "  %a = cumsum %m {axis=0}\n  %u = update %m, %x\n  ret %a, %u\n}\n",
+          "|||");
+}
+
+static void only_so_many_run_together(void **state) {
+    (void)state;
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (int i = 0; i < 20; i++)
+        base_buf_printf(&b, "%s%%x%d: f32[4,8]", i ? ", " : "graph @g(", i);
+    base_buf_puts(&b, ") {\n");
+    for (int i = 0; i < 20; i++) base_buf_printf(&b, "  %%a%d = cumsum %%x%d {axis=0}\n", i, i);
+    for (int i = 0; i < 20; i++) base_buf_printf(&b, "%s%%a%d", i ? ", " : "  ret ", i);
+    base_buf_puts(&b, "\n}\n");
+    check(b.data, "................|..|");
+    base_buf_done(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_shares_no_memory_does_not_wait),
+        cmocka_unit_test(what_is_read_is_written_before),
+        cmocka_unit_test(memory_that_is_used_again_is_read_before),
+        cmocka_unit_test(a_state_is_read_before_it_is_written),
+        cmocka_unit_test(only_so_many_run_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
