@@ -92,6 +92,17 @@ static json_t *explain_graph(const tool_args *a, const char *path,
 
 static void print_pieces(const json_t *g, int indent);
 
+/* Nodes that give random bits, or of which the host sees something. */
+static void print_facts(const json_t *g, const char *what, int indent) {
+    size_t i;
+    json_t *o;
+    json_array_foreach(json_object_get(g, what), i, o) {
+        const char *reason = tool_html_string(o, "reason"), *sites = tool_html_string(o, "sites");
+        (void)printf("%*s%s %s%s%s%s%s\n", indent, "", what, tool_html_string(o, "text"),
+                     *reason ? ": " : "", reason, *sites ? "  ; " : "", sites);
+    }
+}
+
 /* A graph that a kernel runs, below the kernel. */
 static void print_body(const json_t *g, int indent) {
     const char *times = tool_html_string(g, "times");
@@ -101,6 +112,8 @@ static void print_body(const json_t *g, int indent) {
                  tool_html_number(g, "launches"));
     (void)printf("%s%s; arena %.0f bytes\n", *times ? ", times " : "", times,
                  tool_html_number(json_object_get(g, "arena"), "top"));
+    print_facts(g, "random", indent + 2);
+    print_facts(g, "host", indent + 2);
     print_pieces(g, indent + 2);
 }
 
@@ -166,6 +179,8 @@ static void print_graph(const json_t *g) {
         const char *by = tool_html_string(o, "by");
         (void)printf("  %s%s%s\n", tool_html_string(o, "text"), *by ? "  ; " : "", by);
     }
+    print_facts(g, "random", 0);
+    print_facts(g, "host", 0);
     print_pieces(g, 0);
     (void)printf("memory: arena %.0f bytes (%.0f at the largest sizes), packed weights %.0f\n",
                  tool_html_number(arena, "top"), tool_html_number(arena, "bytes"),

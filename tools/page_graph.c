@@ -20,6 +20,30 @@ static void put_guards(FILE *f, const json_t *g) {
     (void)fputs("</div></details>\n", f);
 }
 
+/* Nodes that give random bits, or of which the host sees something. */
+static void put_facts(FILE *f, const json_t *g, const char *key, const char *what,
+                      const char *why) {
+    const char *const heads[] = {what, why, "made at", NULL};
+    const json_t *list = json_object_get(g, key);
+    size_t i;
+    json_t *o;
+    if (json_array_size(list) == 0) return;
+    tool_html_table(f, heads);
+    json_array_foreach(list, i, o) {
+        (void)fputs("<tr>", f);
+        tool_html_element(f, "td class=\"k\"", tool_html_string(o, "text"));
+        tool_html_element(f, "td", tool_html_string(o, "reason"));
+        tool_html_element(f, "td class=\"k\"", tool_html_string(o, "sites"));
+        (void)fputs("</tr>\n", f);
+    }
+    tool_html_table_end(f);
+}
+
+static void put_all_facts(FILE *f, const json_t *g) {
+    put_facts(f, g, "random", "random bits", "which");
+    put_facts(f, g, "host", "seen by the host", "how");
+}
+
 static void put_ops(FILE *f, const json_t *nodes) {
     size_t i;
     json_t *n;
@@ -171,6 +195,7 @@ static void put_bodies(FILE *f, const json_t *bodies) {
         tool_html_text(f, times);
         (void)fprintf(f, "; arena: %.0f bytes.</p>\n",
                       tool_html_number(json_object_get(g, "arena"), "top"));
+        put_all_facts(f, g);
         put_pieces(f, json_object_get(g, "pieces"));
     }
 }
@@ -202,6 +227,7 @@ void tool_page_graph(FILE *f, const json_t *g) {
     put_sizes(f, g);
     (void)fputs(".</p>\n", f);
     put_guards(f, g);
+    put_all_facts(f, g);
     (void)fputs("<figure>", f);
     tool_html_timeline(f, json_object_get(arena, "values"), tool_html_number(arena, "top"),
                        tool_html_number(g, "launches"));

@@ -1,7 +1,7 @@
 /* What compiling makes of a graph, for tools that show it.
  *
  * The stages of compiling, but for the compiler of the host or the GPU, run once more, and what they know is told: pieces, kernels with the nodes
- * that they compute and where these were made, bytes, sources, fusions that were refused and why, what is assumed of the arguments, and the memory that values share. */
+ * that they compute and where these were made, bytes, sources, fusions that were refused and why, what is assumed of the arguments, which bits are random, what the host sees, and the memory that values share. */
 #ifndef REPRISE_EXPLAIN_H
 #define REPRISE_EXPLAIN_H
 

@@ -39,9 +39,11 @@ typedef struct rp_node {
     uint32_t memory;  /* the leaf whose memory this is a version of; RP_NO_NODE of a plain value */
     bool mutates;     /* an input that the graph may write */
     bool effect;      /* it writes, and is done also where nobody reads it */
+    bool random;      /* it gives random bits, which its operands decide */
+    bool host;        /* the host runs it, where it has no source, or reads what it goes by */
 } rp_node;
 #define RP_NODE_INIT \
-    { sizeof(rp_node), NULL, RP_DTYPE_F32, {0}, NULL, 0, 0, 0, NULL, 0, false, false }
+    { sizeof(rp_node), NULL, RP_DTYPE_F32, {0}, NULL, 0, 0, 0, NULL, 0, false, false, false, false }
 /* RP_INVALID for a number that no node has. */
 RP_API rp_status rp_graph_node(const rp_graph *g, uint32_t node, rp_node *out,
                                rp_error *err) RP_MUST_USE;

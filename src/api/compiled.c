@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "api/foreign.h"
+#include "api/seen.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -100,10 +101,6 @@ static const rp_compiler *compiler_of(const rp_compilation_config *cfg, bool gpu
     return gpu ? &compile_cuda : op_by_op(cfg) ? &compile_eager : &compile_inductor;
 }
 
-static bool runs_source(const rp_compiler *by, const rp_op_desc *d) {
-    return by == &compile_cuda ? ir_custom_on_gpu(d) : by == &compile_inductor && d->c_source;
-}
-
 /* What only the host runs cannot be kept for a GPU. */
 typedef struct kept_ops {
     const rp_compilation_config *cfg;
@@ -112,7 +109,7 @@ typedef struct kept_ops {
 
 static bool keeps_op(const void *user, const rp_op_desc *d) {
     const kept_ops *k = user;
-    bool own = runs_source(*k->by, d) || (*k->by != &compile_cuda && d->cpu);
+    bool own = api_runs_source(*k->by, d) || (*k->by != &compile_cuda && d->cpu);
     return own && config_custom_op_on(k->cfg, d->name);
 }
 
@@ -318,12 +315,11 @@ static rp_status make(rp_compiled *c, const ir_graph *g, rp_compilation_config *
 
 /* What runs on the host cannot run between kernels of a GPU; where one of two or once more is the question, it asks. */
 static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
-    static const char reason[] =
-        "the host reads back from the GPU what decides; where the call is captured the GPU decides";
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         const rp_op_desc *d = ir_custom_of(n);
-        if (n->op == IR_custom && (!d || !ir_custom_on_gpu(d))) {
+        const char *sees = api_host_sees(n, &compile_cuda);
+        if (sees && ir_op_run_by_host(n->op)) {
             (void)rp_fail(err, RP_UNSUPPORTED, "custom op %s %s", ir_attr_get(n, IR_ATTR_NAME)->u.s,
                           !d ? "is not registered; register it with rp_op_register"
                           : d->cpu || d->c_source
@@ -332,8 +328,7 @@ static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_er
             ir_site_blame(g, r, err);
             return RP_UNSUPPORTED;
         }
-        if (n->op == IR_cond || n->op == IR_while)
-            RP_TRY(note_once(cfg, ir_op_table(n->op)->name, reason, err));
+        if (sees) RP_TRY(note_once(cfg, ir_op_table(n->op)->name, sees, err));
         for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
             RP_TRY(check_host(ir_node_graph(n, i), cfg, err));
     }
@@ -396,7 +391,7 @@ static rp_status note_unwatched(const rp_compiler *by, const ir_graph *g,
         char reason[320];
         for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
             RP_TRY(note_unwatched(by, ir_node_graph(n, i), cfg, err));
-        if (!d || !runs_source(by, d)) continue;
+        if (!d || !api_runs_source(by, d)) continue;
         (void)snprintf(reason, sizeof reason, "custom op %s is source, and not watched", d->name);
         RP_TRY(note_once(cfg, "check_ops", reason, err));
     }

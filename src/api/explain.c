@@ -80,6 +80,7 @@ static rp_status explain_body(api_explainer *x, const api_explained_graph *aroun
     base_buf name;
     int64_t began = base_now_ns();
     body->g = g;
+    body->by = around->by;
     RP_TRY(give_symbols(x, around, body));
     x->depth++;
     rp_status st = explain_graph(x, body);
@@ -182,6 +183,7 @@ static rp_status prepare(api_explainer *x, const char *sizes) {
     RP_TRY(compile_skips_of(c, &x->skips, x->err));
     x->target = gpu ? GEN_CUDA : GEN_HOST;
     x->backend = gpu ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
+    x->whole.by = x->backend;
     return RP_OK;
 }
 

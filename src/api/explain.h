@@ -23,6 +23,7 @@ typedef struct api_explained {
 /* The graph, or one within it. */
 struct api_explained_graph {
     const ir_graph *g, *used; /* as given; with reads before the writes that follow */
+    const rp_compiler *by;    /* who would compile it */
     ir_graph *made, *apart;   /* for that; with outputs that are no other value */
     split_result split;
     compile_lowered *lowered; /* by piece, of the distinct ones; as what follows */

@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "api/explain.h"
+#include "api/seen.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "config/config.h"
 #include "ir/site.h"
+#include "pass/rebuild.h"
 
 static json_t *text_of(base_buf *b) {
     json_t *o = b->failed ? NULL : json_stringn(b->data ? b->data : "", b->len);
@@ -249,15 +251,57 @@ static json_t *arena_json(const api_explained_graph *x) {
                      (json_int_t)top, "weights", (json_int_t)p->weights_size, "values", values);
 }
 
+/* --- random bits, and the host --------------------------------------------------------------------- */
+
+static void put_told(json_t *list, const ir_graph *g, ir_ref r, const char *reason) {
+    json_t *o = node_of(g, r);
+    if (o) (void)json_object_set_new(o, "reason", json_string(reason));
+    (void)json_array_append_new(list, o);
+}
+
+/* The nodes of g, as it was given, that give random bits, and those of which the host sees something. */
+static void put_facts(json_t *random, json_t *host, const ir_graph *g, const rp_compiler *by,
+                      const bool *live, const bool *given) {
+    static const char same[] = "the same bits at each call, since nothing given decides them";
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        const char *sees = api_host_sees(n, by);
+        if (live[r] && ir_op_is_random(n->op)) put_told(random, g, r, given[r] ? "" : same);
+        if (live[r] && sees) put_told(host, g, r, sees);
+    }
+}
+
+/* False when memory is exhausted. */
+static bool add_facts(json_t *o, const api_explained_graph *x) {
+    const uint32_t n = ir_graph_count(x->g);
+    bool *live = base_alloc_array(n + 1u, sizeof *live);
+    bool *given = base_alloc_array(n + 1u, sizeof *given);
+    json_t *random = json_array(), *host = json_array();
+    const bool ok = live && given && random && host;
+    if (ok) {
+        pass_mark_live(x->g, live);
+        api_mark_given(x->g, given);
+        put_facts(random, host, x->g, x->by, live, given);
+    }
+    base_free(given);
+    base_free(live);
+    (void)json_object_set_new(o, "random", random);
+    (void)json_object_set_new(o, "host", host);
+    return ok;
+}
+
 /* --- graphs ------------------------------------------------------------------------------------ */
 
 static json_t *graph_json(const api_explained_graph *x) {
     json_t *pieces = json_array();
     for (uint32_t i = 0; i < x->split.n_pieces; i++)
         (void)json_array_append_new(pieces, piece_json(x, i));
-    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "name", ir_graph_name(x->g), "nodes",
-                     (json_int_t)ir_graph_count(x->g), "launches", (json_int_t)x->plan->n_launches,
-                     "pieces", pieces, "arena", arena_json(x));
+    json_t *o = json_pack("{s:s,s:I,s:I,s:o,s:o}", "name", ir_graph_name(x->g), "nodes",
+                          (json_int_t)ir_graph_count(x->g), "launches",
+                          (json_int_t)x->plan->n_launches, "pieces", pieces, "arena",
+                          arena_json(x));
+    if (o && !add_facts(o, x)) o = (json_decref(o), NULL);
+    return o;
 }
 
 static json_t *sizes_json(const api_explained_graph *x) {

@@ -69,7 +69,9 @@ rp_status rp_graph_node(const rp_graph *g, uint32_t node, rp_node *out, rp_error
                    .name = n->name,
                    .memory = n->memory,
                    .mutates = n->mutates,
-                   .effect = ir_node_is_effect(n)};
+                   .effect = ir_node_is_effect(n),
+                   .random = ir_op_is_random(n->op),
+                   .host = ir_op_run_by_host(n->op) || ir_op_read_by_host(n->op)};
     for (uint32_t d = 0; d < n->shape.rank; d++) own.shape.dim[d] = public_dim(g, n->shape.dim[d]);
     return base_result_give(out, &own, sizeof own, "rp_node", err);
 }

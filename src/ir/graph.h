@@ -149,9 +149,9 @@ typedef struct ir_op_info {
     ir_kind kind;
     int arity;          /* -1 = any number */
     uint32_t attr_mask; /* bit per permitted key */
-    uint32_t facts; /* ir_op_commutes, ir_op_compares, ir_op_operands, ir_op_is_heavy, ir_op_ulps */
-    const char *expr; /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
-    const char *ints; /* over integers of type S, unsigned U */
+    uint32_t facts;     /* of ops.def, which the functions below tell */
+    const char *expr;   /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
+    const char *ints;   /* over integers of type S, unsigned U */
 } ir_op_info;
 const ir_op_info *ir_op_table(ir_op op);
 /* IR_OP_COUNT_ when there is no such op. */
@@ -167,12 +167,19 @@ typedef enum ir_operands { IR_REALS, IR_INTS, IR_NUMBERS, IR_BITS, IR_PLAIN } ir
 ir_operands ir_op_operands(ir_op op);
 /* Takes as long as several sums and products: what is approximated by polynomials, and random bits. */
 bool ir_op_is_heavy(ir_op op);
+/* Gives random bits: a function of its operands, so that the same operands give the same bits. */
+bool ir_op_is_random(ir_op op);
+/* A function of the user runs it on the host, unless it has source for the device (ir_custom_on_gpu): passes keep a call of
+ * it though nobody reads its results, since it may do what the graph does not tell. */
+bool ir_op_run_by_host(ir_op op);
+/* The host reads a bool that decides which graph of the node runs next, unless the graph of a GPU decides that by itself. */
+bool ir_op_read_by_host(ir_op op);
 /* By how many units in the last place of its type an elementwise op may differ from one that is computed in double and rounded. */
 double ir_op_ulps(ir_op op, bool f64);
 /* Ops that run code over their arguments: custom, call, cond, while, scan. Their results are values of their own, and `written`
  * names the versions that they leave of what they write; those that write nothing are pure. */
 bool ir_op_is_call(ir_op op);
-/* call, cond, while, scan. */
+/* call, cond, while, scan: those with an attribute that is a graph. */
 bool ir_op_has_graphs(ir_op op);
 
 /* f8e4m3fn, f8e5m2: floats that ops do not compute with, only casts, comparisons and moves. */

@@ -11,8 +11,11 @@ enum {
     REALS = 8,
     BITS = 16,
     PLAIN = 32,
-    F32_SHIFT = 8,
-    F64_SHIFT = 16
+    RANDOM = 64,
+    RUN_BY_HOST = 128,
+    READ_BY_HOST = 256,
+    F32_SHIFT = 12,
+    F64_SHIFT = 20
 };
 
 #define A(key) (1u << IR_ATTR_##key)
@@ -24,7 +27,6 @@ static const ir_op_info table[] = {
 #undef OP
 };
 #undef ULPS
-#undef A
 
 const ir_op_info *ir_op_table(ir_op op) {
     static const ir_op_info none = {"?", IR_KIND_LEAF, 0, 0, 0, "", ""};
@@ -55,6 +57,18 @@ bool ir_op_is_heavy(ir_op op) {
     return ir_op_table(op)->facts & HEAVY;
 }
 
+bool ir_op_is_random(ir_op op) {
+    return ir_op_table(op)->facts & RANDOM;
+}
+
+bool ir_op_run_by_host(ir_op op) {
+    return ir_op_table(op)->facts & RUN_BY_HOST;
+}
+
+bool ir_op_read_by_host(ir_op op) {
+    return ir_op_table(op)->facts & READ_BY_HOST;
+}
+
 bool ir_op_compares(ir_op op) {
     return ir_op_table(op)->facts & COMPARES;
 }
@@ -72,7 +86,7 @@ double ir_op_ulps(ir_op op, bool f64) {
 }
 
 bool ir_op_has_graphs(ir_op op) {
-    return op == IR_call || op == IR_cond || op == IR_while || op == IR_scan;
+    return ir_op_table(op)->attr_mask & (A(BODY) | A(COND) | A(ELSE) | A(THEN));
 }
 
 bool ir_op_is_call(ir_op op) {

@@ -52,7 +52,8 @@ static rp_status depends_on(const ir_graph *g, const char *name, bool *out, rp_e
     for (uint32_t i = 0; !all && i < ir_output_count(g); i++) alive[ir_output_at(g, i)] = true;
     for (ir_ref r = n; r-- > 0 && st == RP_OK && !*out;) {
         const ir_node *x = ir_node_at(g, r);
-        if (!all && !alive[r] && !ir_node_is_effect(x)) continue;
+        bool done = ir_node_is_effect(x) || ir_op_run_by_host(x->op);
+        if (!all && !alive[r] && !done) continue;
         for (uint32_t i = 0; i < x->n_in; i++) alive[x->in[i]] = true;
         st = node_depends(t, x, symbol, out, err);
     }

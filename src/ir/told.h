@@ -4,7 +4,7 @@
 
 #include "ir/graph.h"
 
-/* The first symbol that anything which g gives or writes depends on, or any of its nodes where it is not finished, and that no input tells; UINT32_MAX: none. */
+/* The first symbol that anything which g gives, writes or has the host run depends on, or any of its nodes where it is not finished, and that no input tells; UINT32_MAX: none. */
 rp_status ir_find_untold(const ir_graph *g, uint32_t *out, rp_error *err) RP_MUST_USE;
 /* The first input of `from` that would tell g the value of this symbol of g, whose table imports the sizes of `from`; IR_NONE: none does. */
 ir_ref ir_find_telling(const ir_graph *from, ir_graph *g, uint32_t symbol);

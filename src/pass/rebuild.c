@@ -4,13 +4,12 @@
 #include "base/alloc.h"
 #include "ir/site.h"
 
-static void mark_live(pass_rebuild *b) {
-    uint32_t n = ir_graph_count(b->in);
-    for (uint32_t i = 0; i < ir_output_count(b->in); i++) b->live[ir_output_at(b->in, i)] = true;
-    for (uint32_t i = n; i > 0; i--) {
-        const ir_node *x = ir_node_at(b->in, i - 1);
-        if (ir_node_is_effect(x) || x->op == IR_custom) b->live[i - 1] = true;
-        for (uint32_t k = 0; b->live[i - 1] && k < x->n_in; k++) b->live[x->in[k]] = true;
+void pass_mark_live(const ir_graph *g, bool *live) {
+    for (uint32_t i = 0; i < ir_output_count(g); i++) live[ir_output_at(g, i)] = true;
+    for (uint32_t i = ir_graph_count(g); i > 0; i--) {
+        const ir_node *x = ir_node_at(g, i - 1);
+        if (ir_node_is_effect(x) || ir_op_run_by_host(x->op)) live[i - 1] = true;
+        for (uint32_t k = 0; live[i - 1] && k < x->n_in; k++) live[x->in[k]] = true;
     }
 }
 
@@ -87,7 +86,7 @@ rp_status pass_rebuild_begin(pass_rebuild *b) {
     b->live = base_alloc_array(n + 1u, sizeof *b->live);
     if (!b->out || !b->map || !b->live) return rp_fail(b->err, RP_NOMEM, "pass over %u nodes", n);
     for (uint32_t i = 0; i < n; i++) b->map[i] = IR_NONE;
-    mark_live(b);
+    pass_mark_live(b->in, b->live);
     return copy_leaves(b);
 }
 

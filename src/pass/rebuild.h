@@ -8,7 +8,7 @@ typedef struct pass_rebuild {
     const ir_graph *in;
     ir_graph *out;
     ir_ref *map; /* ref of in -> ref of out */
-    bool *live;  /* by ref of in: reachable from outputs and effects */
+    bool *live;  /* by ref of in: pass_mark_live */
     void *user;
     const bool *copied; /* outputs that become copies; NULL: none */
     ir_ref next;        /* of in: all before it are done */
@@ -18,6 +18,8 @@ typedef struct pass_rebuild {
 /* Gives *out for node r of in, whose operands are in map; or leaves IR_NONE to have it copied. */
 typedef rp_status (*pass_node_fn)(pass_rebuild *b, ir_ref r, ir_ref *out);
 
+/* Sets live[r] of each node that outputs and effects need, and of each that the host may run, whose call is seen there. */
+void pass_mark_live(const ir_graph *g, bool *live);
 /* Leaves are kept, all of them; dead nodes are dropped; fn NULL copies. */
 rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
                              rp_error *err) RP_MUST_USE;

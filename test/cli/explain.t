@@ -110,6 +110,21 @@ memory: arena 32 bytes (64 at the largest sizes), packed weights 0
 <h3>body @step
 <h3>submod_0
 <summary class="k">poi_fused_mul_sigmoid_add_0
+# What is random, and what the host sees, of a graph and of one within it.
+$ reprise explain noise.ir --isa portable | grep -E '^ *(random|host) '; reprise explain noise.ir --isa portable --html - | grep -oE '<th>(random|seen)[^/]*|>%[0-9]+ = (philox|while) [^<]*</td><td>[^<]*'
+random %2 = philox %0, %key : i64[8]
+random %3 = philox %0, %1 : i64[8]: the same bits at each call, since nothing given decides them
+host %8 = while %n {body=@step, cond=@more, limit=2147483647} : i32[]: the host reads what decides, also in each replay
+        random %1 = philox %n, %0 : i32[]
+<th>random bits<
+>%2 = philox %0, %key : i64[8]</td><td>
+>%3 = philox %0, %1 : i64[8]</td><td>the same bits at each call, since nothing given decides them
+<th>seen by the host<
+>%8 = while %n {body=@step, cond=@more, limit=2147483647} : i32[]</td><td>the host reads what decides, also in each replay
+<th>random bits<
+>%1 = philox %n, %0 : i32[]</td><td>
+$ reprise explain noise.ir --device cuda --json | python3 -c 'import json,sys; o = json.loads(sys.stdin.read()); print([n["op"] for n in o["random"]], [n["reason"] for n in o["host"]])'
+['philox', 'philox'] ['the host reads back from the GPU what decides; where the call is captured the GPU decides']
 $ reprise explain bisect.ir --device cuda --numerics exact | head -n 1
 graph @gate: 8 nodes; pieces 1, launches 2; cuda for cuda
 $ reprise explain bisect.ir --sizes T=65

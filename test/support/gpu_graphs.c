@@ -40,7 +40,7 @@ void gpu_graphs_close(gpu_graphs *q) {
 
 static bool calls_host(const ir_graph *g) {
     for (ir_ref r = 0; r < ir_graph_count(g); r++)
-        if (ir_node_at(g, r)->op == IR_custom) return true;
+        if (ir_op_run_by_host(ir_node_at(g, r)->op)) return true;
     return false;
 }
 

@@ -145,6 +145,135 @@ static json_t *explain_text(const char *text, const char *setting, const char *s
     return o;
 }
 
+typedef struct told {
+    const char *text, *reason; /* what they begin with */
+} told;
+
+/* The list of o has these n, in order. */
+static void has_told(const json_t *o, const char *list, const told *want, size_t n) {
+    size_t i;
+    json_t *x;
+    if (json_array_size(json_object_get(o, list)) != n)
+        fail_msg("%s: %zu, not %zu", list, json_array_size(json_object_get(o, list)), n);
+    json_array_foreach(json_object_get(o, list), i, x) {
+        const char *text = text_of(x, "text"), *reason = text_of(x, "reason");
+        if (strncmp(text, want[i].text, strlen(want[i].text)) != 0) fail_msg("%s", text);
+        if (strncmp(reason, want[i].reason, strlen(want[i].reason)) != 0 ||
+            (*reason && !*want[i].reason))
+            fail_msg("%s: %s, not %s", text, reason, want[i].reason);
+    }
+}
+
+static const char same[] = "the same bits at each call";
+
+/* Whether they are others at the next call depends on whether that gives anything that decides them: a key, also by way of memory, or a
+ * size. What nobody reads is not there. */
+static void random_bits_are_told(void **state) {
+    static const char text[] =
+        "graph @g(%key: i64[], %m: i64[4] mutates, %x: f32[T]) where T in [1,64] {\n"
+        "  %p = param @p : i64[4]\n  %s = state @s : i64[4]\n"
+        "  %i = iota {axis=0, dtype=i64, shape=[4]}\n  %c = const 7 : i64[]\n"
+        "  %size = size {dtype=i64, size=T}\n"
+        "  %a = philox %i, %key\n  %b = philox %i, %c\n  %d = philox %key, %i\n"
+        "  %e = philox %p, %c\n  %f = philox %s, %c\n  %g = philox %m, %c\n"
+        "  %h = philox %i, %size\n  %j = philox %b, %c\n  %k = philox %b, %key\n"
+        "  ret %a, %e, %f, %g, %h, %j, %k\n}\n";
+    static const told want[] = {{"%5 = philox %2, %key", ""},  {"%6 = philox %2, %3", same},
+                                {"%8 = philox %0, %3", ""},    {"%9 = philox %1, %3", ""},
+                                {"%10 = philox %m, %3", ""},   {"%11 = philox %2, %4", ""},
+                                {"%12 = philox %6, %3", same}, {"%13 = philox %6, %key", ""}};
+    (void)state;
+    json_t *o = explain_text(text, "level=2", NULL);
+    has_told(o, "random", want, sizeof want / sizeof *want);
+    has_told(o, "host", NULL, 0);
+    json_decref(o);
+}
+
+/* The graphs of a loop have their own, whose arguments are given. */
+static void random_bits_of_a_body_are_told(void **state) {
+    static const char text[] =
+        "graph @g(%x: i32[]) {\n  %k = const 5 : i32[]\n"
+        "  %y = scan %x, %k {carried=1, sliced=0, length=3, body=graph @b(%x: i32[], %k: i32[]) {\n"
+        "    %c = const 9 : i32[]\n    %a = philox %x, %c\n    %b = philox %c, %c\n"
+        "    %d = philox %c, %k\n    %e = add %a, %b\n    %f = add %d, %e\n    ret %f }}\n"
+        "  ret %y\n}\n";
+    static const told want[] = {
+        {"%1 = philox %x, %0", ""}, {"%2 = philox %0, %0", same}, {"%3 = philox %0, %k", ""}};
+    (void)state;
+    json_t *o = explain_text(text, "level=2", NULL);
+    has_told(o, "random", NULL, 0);
+    const json_t *kernels = json_object_get(first_piece(o), "kernels");
+    const json_t *scan = json_array_get(kernels, json_array_size(kernels) - 1);
+    const json_t *body = json_array_get(json_object_get(scan, "bodies"), 0);
+    has_told(body, "random", want, sizeof want / sizeof *want);
+    json_decref(o);
+}
+
+static rp_status plain_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                           rp_error *err) {
+    (void)call, (void)args, (void)n_args, (void)err;
+    return RP_OK;
+}
+
+/* An op that has source for every device, one that is a function alone, a call, a branch, one that nobody reads, and two kinds of loops. */
+static json_t *explain_seen(const char *setting, bool with_function) {
+    static const char text[] =
+        "graph @g(%%x: i32[], %%p: bool[]) {\n"
+        "  %%both = custom %%x {name=\"explain::both\"}\n"
+        "  %%call = call %%both {body=graph @b(%%x: i32[]) {\n %%y = neg %%x\n ret %%y }}\n"
+        "  %%cond = cond %%p, %%call {then=graph @b(%%x: i32[]) {\n ret %%x },\n"
+        "    else=graph @c(%%x: i32[]) {\n %%y = neg %%x\n ret %%y }}\n"
+        "  %%unread = cond %%p, %%x {then=graph @b(%%x: i32[]) {\n ret %%x },\n"
+        "    else=graph @d(%%x: i32[]) {\n %%y = abs %%x\n ret %%y }}\n"
+        "  %%while = while %%cond {cond=graph @b(%%x: i32[]) {\n %%y = ne %%x, %%x\n ret %%y },\n"
+        "    body=graph @c(%%x: i32[]) {\n %%y = neg %%x\n ret %%y }}\n"
+        "  %%scan = scan %%while {carried=1, sliced=0, length=3, body=graph @b(%%x: i32[]) {\n"
+        "    %%y = neg %%x\n ret %%y }}\n%s  ret %%scan\n}\n";
+    static const char function[] = "  %u = custom %x {name=\"explain::plain\"}\n";
+    char whole[2048];
+    (void)snprintf(whole, sizeof whole, text, with_function ? function : "");
+    return explain_text(whole, setting, NULL);
+}
+
+/* A function, also one whose result nobody reads, unless there is source where code is generated; what decides. Not calls, and not loops
+ * whose end sizes say. */
+static void what_the_host_sees_is_told(void **state) {
+    static const char source[] =
+        "static void rp_op(const rp_op_view *arg, const rp_op_value *attr, long long item) {}\n";
+    static const rp_op_desc ops[] = {
+        {.size = sizeof *ops, .name = "explain::plain", .cpu = plain_cpu},
+        {.size = sizeof *ops,
+         .name = "explain::both",
+         .cpu = plain_cpu,
+         .c_source = source,
+         .cuda_source = source}};
+    static const char reads[] = "the host reads what decides",
+                      back[] = "the host reads back from the GPU what decides";
+    static const told source_of[] = {{"%2 = cond", reads}, {"%4 = while", reads}},
+                      gpu[] = {{"%2 = cond", back}, {"%4 = while", back}},
+                      eager[] = {{"%0 = custom", "a function of the host runs it"},
+                                 {"%2 = cond", reads},
+                                 {"%4 = while", reads},
+                                 {"%6 = custom", "a function of the host runs it"}};
+    static const struct {
+        const char *setting;
+        bool with_function;
+        const told *want;
+        size_t n;
+    } cases[] = {{"level=2", false, source_of, 2},
+                 {"level=2", true, &eager[1], 3},
+                 {"backend=eager", true, eager, 4},
+                 {"{\"level\":2,\"device\":\"cuda\"}", false, gpu, 2}};
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) CHECK_OK(rp_op_register(&ops[i], &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *o = explain_seen(cases[i].setting, cases[i].with_function);
+        has_told(o, "host", cases[i].want, cases[i].n);
+        json_decref(o);
+    }
+}
+
 /* Each memory of a kernel once, also what it reads as two operands: packed weights, inputs, outputs and values between kernels. */
 static void bytes_are_those_of_its_memory(void **state) {
     static const char text[] =
@@ -481,6 +610,9 @@ int main(void) {
         cmocka_unit_test(kernels_have_their_nodes),
         cmocka_unit_test(guards_have_their_cause),
         cmocka_unit_test(guards_have_their_own_lines),
+        cmocka_unit_test(random_bits_are_told),
+        cmocka_unit_test(random_bits_of_a_body_are_told),
+        cmocka_unit_test(what_the_host_sees_is_told),
         cmocka_unit_test(bytes_are_those_of_its_memory),
         cmocka_unit_test(launches_have_numbers),
         cmocka_unit_test(every_variant_has_its_source),

@@ -106,6 +106,39 @@ static void nodes_and_attributes(void **state) {
     rp_graph_free(g);
 }
 
+/* As ops.def has it; the text of a node stands for its op. */
+static void facts_of_ops(void **state) {
+    static const char text[] =
+        "graph @f(%k: i64[], %x: i32[], %p: bool[]) {\n  %philox = philox %k, %k\n"
+        "  %mul = mul %k, %k\n  %custom = custom %x {name=\"node::op\"}\n"
+        "  %call = call %x {body=graph @b(%x: i32[]) {\n ret %x }}\n"
+        "  %cond = cond %p, %x {then=graph @b(%x: i32[]) {\n ret %x },\n"
+        "    else=graph @c(%x: i32[]) {\n %y = neg %x\n ret %y }}\n"
+        "  %while = while %x {cond=graph @b(%x: i32[]) {\n %y = ne %x, %x\n ret %y },\n"
+        "    body=graph @c(%x: i32[]) {\n ret %x }}\n"
+        "  %scan = scan %x {carried=1, sliced=0, length=3, body=graph @b(%x: i32[]) {\n ret %x }}\n"
+        "  ret %philox, %mul, %custom, %call, %cond, %while, %scan\n}\n";
+    static const struct {
+        const char *op;
+        bool random, host;
+    } want[] = {{"philox", true, false}, {"mul", false, false}, {"custom", false, true},
+                {"call", false, false},  {"cond", false, true}, {"while", false, true},
+                {"scan", false, false}};
+    const rp_op_desc d = {.size = sizeof d, .name = "node::op"};
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    for (uint32_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const rp_node n = node(g, rp_graph_at(g, RP_GRAPH_OUTPUTS, i));
+        assert_string_equal(n.op, want[i].op);
+        if (n.random != want[i].random || n.host != want[i].host)
+            fail_msg("%s: random %d, host %d", n.op, n.random, n.host);
+    }
+    rp_graph_free(g);
+}
+
 static void sizes_of_a_call(void **state) {
     rp_graph *g = made();
     rp_error err = {0};
@@ -205,9 +238,13 @@ static void bad_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaves_and_outputs), cmocka_unit_test(nodes_and_attributes),
-        cmocka_unit_test(sizes_of_a_call),    cmocka_unit_test(sizes_are_solved_for_symbols),
-        cmocka_unit_test(bodies_are_graphs),  cmocka_unit_test(bad_calls),
+        cmocka_unit_test(leaves_and_outputs),
+        cmocka_unit_test(nodes_and_attributes),
+        cmocka_unit_test(facts_of_ops),
+        cmocka_unit_test(sizes_of_a_call),
+        cmocka_unit_test(sizes_are_solved_for_symbols),
+        cmocka_unit_test(bodies_are_graphs),
+        cmocka_unit_test(bad_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
