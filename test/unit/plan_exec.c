@@ -37,9 +37,9 @@ static plan *small_plan(void) {
     static plan_dim_map maps[] = {{map, 2}};
     static plan_leaf in, out, operands[2];
     static plan_value values[2];
-    static plan_arg args[3][2] = {{{PLAN_INPUT, 0}, {PLAN_ARENA, 0}},
-                                  {{PLAN_ARENA, 0}, {PLAN_ARENA, 1}},
-                                  {{PLAN_ARENA, 0}, {PLAN_OUTPUT, 0}}};
+    static plan_arg args[3][2] = {{{PLAN_INPUT, 0, BASE_READS}, {PLAN_ARENA, 0, BASE_WRITES}},
+                                  {{PLAN_ARENA, 0, BASE_READS}, {PLAN_ARENA, 1, BASE_WRITES}},
+                                  {{PLAN_ARENA, 0, BASE_READS}, {PLAN_OUTPUT, 0, BASE_WRITES}}};
     static plan_launch launches[3];
     static plan_piece pieces[] = {{0, 0, 0, false, 0, 2}, {1, UINT32_MAX, 1, true, 2, 1}};
     const plan_size t8 = {2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {1, 8}},
