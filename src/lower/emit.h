@@ -35,6 +35,7 @@ typedef struct lower_keep {
     uint32_t cost; /* operations that an evaluation takes where it is inlined */
     bool kept;     /* computed once an element, in scratch or in memory */
     bool parted;   /* a concat whose reader loops over its parts */
+    bool reduced;  /* a reduction reads it, perhaps through what is computed there */
     ir_ref root;   /* the member whose loop all its readers share; IR_NONE: several */
     double evals;  /* elements that its readers ask for */
 } lower_keep;

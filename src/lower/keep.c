@@ -99,6 +99,9 @@ static bool is_worth_it(lowerer *L, ir_ref r, const lower_space *s) {
     double repeats = k->evals / elements_of(L, &n->shape);
     if (k->evals <= 0.0 || lower_local_of(L, r)->place != LOWER_COMPUTE) return false;
     if (is_reduction(n->op)) return true;
+    /* A reduction would choose among the parts of a concat for each element. */
+    if (n->op == IR_concat && k->reduced && !s->fragment && !s->tile)
+        return lower_fits_scratch(L, n);
     if (s->fragment && k->cost > CHEAP) return true;
     if (k->cost * (repeats - 1.0) <= CHEAP) return false;
     return repeats >= MANY || s->tile || lower_fits_scratch(L, n);
@@ -121,9 +124,12 @@ static void decide(lowerer *L, ir_ref r, const lower_space *s) {
     double times = own ? evaluations_of(L, n) : k->evals;
     ir_ref root = own ? r : k->root;
     bool inlines = ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && root != IR_NONE;
+    const bool reduces = is_reduction(n->op) ||
+                         (k->reduced && !own && ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE);
     if (n->op == IR_kv_store || n->op == IR_update) mark_parted(L, n);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *o = ir_node_at(L->g, n->in[i]);
+        if (reduces && is_member(L, n->in[i])) L->keep[n->in[i]].reduced = true;
         bool part = n->op == IR_concat && (own || k->parted);
         add_reader(L, n->in[i], root, part ? elements_of(L, &o->shape) : times * asks(L, n),
                    inlines && same_shape(o, n));

@@ -49,11 +49,80 @@ static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, i
     for (uint32_t d = outer; d < s->rank; d++) kir_end(K);
 }
 
+/* Parts of concat r along one of its outer dims, in which the row lies in one of them. start[i]: of part i. */
+typedef struct row_parts {
+    ir_ref r;
+    uint32_t axis, outer;
+    const kir_ref *start;
+    const kir_ref *lead; /* indices of the row */
+    element_fn fn;
+    void *user;
+} row_parts;
+
+static void each_in_row(const members *m, const row_parts *p, uint32_t part) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, p->r);
+    kir_ref own[IR_MAX_RANK] = {0}, idx[IR_MAX_RANK] = {0};
+    memcpy(own, p->lead, p->outer * sizeof *own);
+    for (uint32_t d = p->outer; d < n->shape.rank; d++)
+        own[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
+    memcpy(idx, own, sizeof idx);
+    idx[p->axis] = kir_bin(K, KIR_ISUB, own[p->axis], p->start[part]);
+    p->fn(L, own, lower_value(L, n->in[part], idx), p->user);
+    for (uint32_t d = p->outer; d < n->shape.rank; d++) kir_end(K);
+}
+
+/* The one of parts [first, end) that has the row, by halves. */
+static void find_in_row(const members *m, const row_parts *p, uint32_t first, uint32_t end) {
+    lowerer *L = m->L;
+    const uint32_t mid = first + (end - first) / 2;
+    if (end - first == 1) {
+        each_in_row(m, p, first);
+        return;
+    }
+    const kir_ref below = kir_bin(K, KIR_ILT, p->lead[p->axis], p->start[mid]);
+    kir_begin_if(K, below);
+    find_in_row(m, p, first, mid);
+    kir_end(K);
+    kir_begin_if(K, kir_bin(K, KIR_ILT, below, kir_const_i(K, 1)));
+    find_in_row(m, p, mid, end);
+    kir_end(K);
+}
+
+/* Where each part of concat n begins, and the last ends; in the arena, NULL when memory is exhausted. */
+static kir_ref *starts_of(lowerer *L, const ir_node *n, uint32_t axis) {
+    kir_ref *start = base_arena_array(L->arena, n->n_in + 1u, sizeof *start);
+    if (start) start[0] = kir_const_i(K, 0);
+    for (uint32_t i = 0; start && i < n->n_in; i++)
+        start[i + 1] = kir_bin(K, KIR_IADD, start[i],
+                               lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]));
+    return start;
+}
+
+static void each_part_of_rows(const members *m, ir_ref r, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    kir_ref lead[IR_MAX_RANK] = {0};
+    row_parts p = {.r = r, .lead = lead, .fn = fn, .user = user};
+    p.axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    p.outer = index_of_row(m, &n->shape, lead);
+    p.start = starts_of(L, n, p.axis);
+    if (p.start)
+        find_in_row(m, &p, 0, n->n_in);
+    else
+        (void)rp_fail(L->err, RP_NOMEM, "parts of a concat");
+}
+
 /* Calls fn for every inner element of r; the parts of a concat have loops of their own. */
 static void each_element(const members *m, ir_ref r, element_fn fn, void *user) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    if (pass_has_many_parts(L->g, n) && axis < lower_outer(L, &n->shape) &&
+        lower_local_of(L, r)->place == LOWER_COMPUTE) {
+        each_part_of_rows(m, r, fn, user);
+        return;
+    }
     if (n->op != IR_concat || axis < lower_outer(L, &n->shape) ||
         lower_local_of(L, r)->place != LOWER_COMPUTE) {
         each_in(m, r, 0, KIR_NONE, r, fn, user);
@@ -67,8 +136,46 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
     }
 }
 
+/* What each part of concat r, which has no other dim, has of the tile. */
+static void each_part_of_tile(const members *m, ir_ref r, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    const kir_ref *start = starts_of(L, n, axis);
+    const kir_ref zero = kir_const_i(K, 0), end = kir_bin(K, KIR_IADD, m->s->col0, m->s->n_cols);
+    if (!start) (void)rp_fail(L->err, RP_NOMEM, "parts of a concat");
+    for (uint32_t i = 0; start && i < n->n_in; i++) {
+        kir_ref idx[IR_MAX_RANK] = {0}, own[IR_MAX_RANK] = {0};
+        kir_ref from = kir_bin(K, KIR_IMAX, start[i], m->s->col0);
+        kir_ref to = kir_bin(K, KIR_IMIN, start[i + 1], end);
+        kir_ref j =
+            kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IMAX, kir_bin(K, KIR_ISUB, to, from), zero));
+        for (uint32_t d = 0; d < n->shape.rank; d++) own[d] = idx[d] = zero;
+        own[axis] = kir_bin(K, KIR_IADD, from, j);
+        idx[axis] = kir_bin(K, KIR_ISUB, own[axis], start[i]);
+        L->col = kir_bin(K, KIR_ISUB, own[axis], m->s->col0);
+        fn(L, own, lower_value(L, n->in[i], idx), user);
+        kir_end(K);
+        L->col = KIR_NONE;
+    }
+}
+
+/* Whether all of r lies along the axis of a concat of many parts. */
+static bool is_only_axis(const lowerer *L, const ir_node *n) {
+    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    for (uint32_t d = 0; d < n->shape.rank; d++)
+        if (d != axis && !ir_dim_is(ir_graph_dims(L->g), n->shape.dim[d], 1)) return false;
+    return true;
+}
+
 static void each_of_tile(const members *m, ir_ref r, element_fn fn, void *user) {
     lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    if (pass_has_many_parts(L->g, n) && is_only_axis(L, n) &&
+        lower_local_of(L, r)->place == LOWER_COMPUTE) {
+        each_part_of_tile(m, r, fn, user);
+        return;
+    }
     kir_ref idx[IR_MAX_RANK] = {0};
     L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
     lower_delinear(L, &ir_node_at(L->g, r)->shape, kir_bin(K, KIR_IADD, m->s->col0, L->col), 0,

@@ -13,6 +13,11 @@
 /* A loop of fewer rows is no longer shared well by the threads of a processor; one of fewer elements need not be. */
 #define FEW_ROWS 16
 #define MANY_ELEMENTS 16384
+/* An element is chosen from so many parts of a concat as fast as it is found in one; .. */
+#define FEW_PARTS 4
+/* .. but not along a concat's only dim, where runs of elements begin anywhere in a part. So many are worth a kernel for themselves. */
+#define LONG_AXIS 4096
+#define LONG_ROW 8192 /* elements of four bytes that lowering keeps of a row (LOWER_MAX_SCRATCH) */
 
 bool pass_is_transparent(const ir_node *n) {
     ir_kind k = ir_op_table(n->op)->kind;
@@ -389,6 +394,67 @@ static bool loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const 
              pass_nominal_elements(u->g, s) >= MANY_ELEMENTS));
 }
 
+/* Whether all of n lies along the axis of a concat. */
+static bool is_only_axis(const ir_graph *g, const ir_node *n) {
+    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    for (uint32_t d = 0; d < n->shape.rank; d++)
+        if (d != axis && !ir_dim_is(ir_graph_dims(g), n->shape.dim[d], 1)) return false;
+    return true;
+}
+
+bool pass_has_many_parts(const ir_graph *g, const ir_node *n) {
+    if (n->op != IR_concat || n->n_in < 2) return false;
+    return n->n_in > FEW_PARTS ||
+           (is_only_axis(g, n) && pass_nominal_elements(g, &n->shape) >= LONG_AXIS);
+}
+
+static bool is_not_many_parts(fuser *u, ir_ref p, uint32_t keeps, void *user) {
+    (void)keeps;
+    return u->f->group_of[p] != *(const uint32_t *)user ||
+           !pass_has_many_parts(u->g, ir_node_at(u->g, p));
+}
+
+/* Whether r would ask all parts of a concat of the group for each element; an effect goes by its parts. */
+static bool asks_all_parts(fuser *u, ir_ref r, uint32_t gi) {
+    const ir_op op = ir_node_at(u->g, r)->op;
+    return op != IR_kv_store && op != IR_update && !pass_each_source(u, r, is_not_many_parts, &gi);
+}
+
+/* Whether a row of n is no longer than what lowering keeps of one. */
+static bool is_short_row(const fuser *u, const ir_node *n, ir_dim rows) {
+    int64_t all = 1, size;
+    const uint32_t outer = pass_outer_dims(u->g, &n->shape, rows);
+    for (uint32_t d = outer; d < n->shape.rank && all <= LONG_ROW; d++) {
+        if (!ir_dim_is_const(ir_graph_dims(u->g), n->shape.dim[d], &size)) return false;
+        all *= size;
+    }
+    return all <= LONG_ROW;
+}
+
+typedef struct row_search {
+    uint32_t group, steps;
+    ir_dim rows;
+} row_search;
+
+/* Stops at a concat of the group whose rows are long, and behind anything that is not computed where it is read. */
+static bool is_not_long_concat(fuser *u, ir_ref p, uint32_t keeps, void *user) {
+    row_search *s = user;
+    const ir_node *n = ir_node_at(u->g, p);
+    (void)keeps;
+    if (u->f->group_of[p] != s->group || s->steps == 0) return true;
+    s->steps--;
+    if (n->op == IR_concat) return is_short_row(u, n, s->rows);
+    return ir_op_table(n->op)->kind != IR_KIND_ELEMENTWISE ||
+           pass_each_source(u, p, is_not_long_concat, s);
+}
+
+/* Whether reduction r would choose a part of a concat for each element, of rows too long to be kept. */
+static bool reduces_parts(fuser *u, ir_ref r, uint32_t gi, ir_dim rows) {
+    row_search s = {gi, PASS_MAX_FUSION, rows};
+    return ir_op_table(ir_node_at(u->g, r)->op)->kind == IR_KIND_REDUCE &&
+           !pass_each_source(u, r, is_not_long_concat, &s);
+}
+
 static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
     const pass_group *gr = &u->f->groups[c->group];
     const char *off = switched_off(u, r, gr);
@@ -397,6 +463,9 @@ static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
     pass_rows common = pass_common_rows(&u->rows[r], &gr->by, c->keeps);
     if (common.n == 0) return "memory deps did not match";
     if (loses_threads(u, r, gr, &common)) return "too few rows for threads";
+    if (asks_all_parts(u, r, c->group)) return "each element would ask all parts of a concat";
+    if (reduces_parts(u, r, c->group, common.at[common.n - 1]))
+        return "a reduction would choose among the parts of a concat";
     const char *order = why_no_order(u, r, c->group);
     if (order) return order;
     return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;

@@ -69,6 +69,8 @@ void pass_fusion_done(pass_fusion *f);
 /* Groups with their members, then refusals, with the numbers of ir_print. */
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);
 
+/* A concat of so many parts that each has a loop of its own, rather than each element a choice of all. */
+bool pass_has_many_parts(const ir_graph *g, const ir_node *n);
 /* No kernel of its own: leaves, constants, views, dequant, empty. */
 bool pass_is_transparent(const ir_node *n);
 
