@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "api/foreign.h"
+#include "api/lowered.h"
 #include "api/seen.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -25,7 +26,6 @@
 
 enum { MOST_CALLS = 16 }; /* at once; further ones wait */
 enum { HUGE_FROM = 8 << 20 };
-enum { MOST_NAMED_OPS = 256 };
 
 /* --- compiling ------------------------------------------------------------------ */
 
@@ -92,27 +92,6 @@ static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
     return from->n;
 }
 
-/* For the host, where functions of custom ops run and no source is compiled. */
-static bool op_by_op(const rp_compilation_config *cfg) {
-    return strcmp(cfg->backend, "eager") == 0 || strcmp(cfg->backend, "aot_eager") == 0;
-}
-
-static const rp_compiler *compiler_of(const rp_compilation_config *cfg, bool gpu) {
-    return gpu ? &compile_cuda : op_by_op(cfg) ? &compile_eager : &compile_inductor;
-}
-
-/* What only the host runs cannot be kept for a GPU. */
-typedef struct kept_ops {
-    const rp_compilation_config *cfg;
-    const rp_compiler *const *by; /* another one where it turns out that there is no C compiler */
-} kept_ops;
-
-static bool keeps_op(const void *user, const rp_op_desc *d) {
-    const kept_ops *k = user;
-    bool own = api_runs_source(*k->by, d) || (*k->by != &compile_cuda && d->cpu);
-    return own && config_custom_op_on(k->cfg, d->name);
-}
-
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
@@ -125,7 +104,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool aot = strcmp(cfg->backend, "aot_eager") == 0;
-    bool eager = op_by_op(cfg);
+    bool eager = api_is_op_by_op(cfg);
     compile_options o = {.toolchain = &tc,
                          .nvrtc = &nvrtc,
                          .store = c->store,
@@ -153,14 +132,14 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
-    const kept_ops kept = {cfg, &o.backend};
-    o.keeps_op = keeps_op;
+    const api_kept_ops kept = {cfg, &o.backend};
+    o.keeps_op = api_keeps_op;
     o.keeps_user = &kept;
     o.extra_passes = skips.extra;
     o.n_extra_passes = skips.n_extra;
     o.keep_going = cfg->suppress_errors;
     o.pass_counts = &c->passes;
-    o.backend = eager && !is_gpu(&dev) ? &compile_eager : compiler_of(cfg, is_gpu(&dev));
+    o.backend = eager && !is_gpu(&dev) ? &compile_eager : api_compiler_of(cfg, is_gpu(&dev));
     o.passes = aot || !eager;
     if (o.backend == &compile_inductor || is_gpu(&dev))
         RP_TRY_OUT(compile_tuner_of(cfg, c->device, &tuner, &tunes, err));
@@ -355,19 +334,10 @@ static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) 
 /* g as it is compiled: stages that are dumped, and what a GPU cannot run, are those of that. */
 static rp_status lower_ops(rp_compiled *c, const ir_graph *g, const rp_compilation_config *cfg,
                            ir_graph **out, rp_error *err) {
-    const rp_compiler *by = compiler_of(cfg, c->memory != NULL);
-    const kept_ops kept = {cfg, &by};
-    const char *names[MOST_NAMED_OPS];
-    const rp_op_desc *d;
-    uint32_t n = 0, n_lowered = 0;
-    for (; n < MOST_NAMED_OPS && (d = ir_custom_at(n)) != NULL; n++) names[n] = d->name;
-    const char *unknown = config_custom_op_unknown(cfg, names, n);
-    if (unknown)
-        base_log(RP_LOG_WARNING, "custom_ops: %s names no registered op; rp_op_register does that",
-                 unknown);
-    RP_TRY(rewrite_lower_ops(g, keeps_op, &kept, out, &n_lowered, err));
-    pass_count *count = n_lowered ? pass_count_of(&c->passes, COMPILE_LOWERED_OPS) : NULL;
-    if (count) count->matches = n_lowered;
+    uint32_t n = 0;
+    RP_TRY(api_lower_ops(api_compiler_of(cfg, c->memory != NULL), cfg, g, out, &n, err));
+    pass_count *count = n ? pass_count_of(&c->passes, COMPILE_LOWERED_OPS) : NULL;
+    if (count) count->matches = n;
     return RP_OK;
 }
 
@@ -406,7 +376,8 @@ static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_
     c->passes.n = 0;
     rp_status st = lower_ops(c, g, cfg, &lowered, err);
     if (st == RP_OK && cfg->check_ops)
-        st = note_unwatched(compiler_of(cfg, c->memory != NULL), lowered ? lowered : g, cfg, err);
+        st = note_unwatched(api_compiler_of(cfg, c->memory != NULL), lowered ? lowered : g, cfg,
+                            err);
     if (st == RP_OK) st = compile_for_device(c, lowered ? lowered : g, cfg, err);
     ir_graph_free(lowered);
     return st;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/compiled.h"
+#include "api/lowered.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -170,21 +171,21 @@ static rp_status explain_graph(api_explainer *x, api_explained_graph *e) {
 
 static rp_status prepare(api_explainer *x, const char *sizes) {
     rp_compilation_config *c = x->config;
+    uint32_t n_lowered;
+    RP_TRY(api_resolve(x->whole.g, c, x->err));
+    const bool gpu = c->device && strncmp(c->device, "cuda", 4) == 0;
+    x->target = gpu ? GEN_CUDA : GEN_HOST;
+    x->backend = x->whole.by = api_compiler_of(c, gpu);
+    RP_TRY(api_lower_ops(x->backend, c, x->whole.g, &x->lowered, &n_lowered, x->err));
+    if (x->lowered) x->whole.g = x->lowered;
     const ir_graph *g = x->whole.g;
-    RP_TRY(api_resolve(g, c, x->err));
-    bool gpu = c->device && strncmp(c->device, "cuda", 4) == 0;
-    bool eager = strcmp(c->backend, "eager") == 0;
     x->whole.symbols =
         base_alloc_array(ir_dims_symbol_count(ir_graph_dims(g)) + 1u, sizeof *x->whole.symbols);
     x->spans = json_array();
     if (!x->whole.symbols || !x->spans) return rp_fail(x->err, RP_NOMEM, "explain");
     RP_TRY(api_sizes(g, sizes, x->whole.symbols, x->err));
     RP_TRY(engine_isa_choose(c, &x->isa, x->err));
-    RP_TRY(compile_skips_of(c, &x->skips, x->err));
-    x->target = gpu ? GEN_CUDA : GEN_HOST;
-    x->backend = gpu ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
-    x->whole.by = x->backend;
-    return RP_OK;
+    return compile_skips_of(c, &x->skips, x->err);
 }
 
 /* But for the plan. */
@@ -210,6 +211,7 @@ static void graph_done(api_explained_graph *e) {
 static void done(api_explainer *x) {
     plan_free(x->whole.plan);
     graph_done(&x->whole);
+    ir_graph_free(x->lowered);
     json_decref(x->spans);
 }
 

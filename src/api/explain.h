@@ -35,6 +35,7 @@ struct api_explained_graph {
 /* One thread. */
 typedef struct api_explainer {
     api_explained_graph whole;
+    ir_graph *lowered; /* NULL: no custom op gave way */
     rp_compilation_config *config;
     compile_skips skips;
     const rp_compiler *backend;

@@ -274,6 +274,38 @@ static void what_the_host_sees_is_told(void **state) {
     }
 }
 
+static void halved(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                   uint32_t n_out) {
+    (void)call, (void)n_in, (void)n_out;
+    out[0] = rp_neg(in[0]);
+}
+
+/* As rp_compile: where code is generated, what an op is made of, with its neighbours, unless it is to be kept; else its function. */
+static void ops_give_way_to_what_they_are_made_of(void **state) {
+    static const char text[] = "graph @g(%x: f32[4]) {\n  %a = custom %x {name=\"explain::made\"}\n"
+                               "  %y = exp %a\n  ret %y\n}\n";
+    static const rp_op_desc op = {
+        .size = sizeof op, .name = "explain::made", .cpu = plain_cpu, .lower = halved};
+    static const told kept[] = {{"%0 = custom", "a function of the host runs it"}};
+    static const struct {
+        const char *setting;
+        size_t n, n_kernels;
+    } cases[] = {{"level=2", 0, 1},
+                 {"{\"level\":2,\"custom_ops\":[\"all\"]}", 1, 2},
+                 {"backend=eager", 1, 2},
+                 {"backend=aot_eager", 1, 2}};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&op, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *o = explain_text(text, cases[i].setting, NULL);
+        has_told(o, "host", kept, cases[i].n);
+        assert_int_equal(json_array_size(json_object_get(first_piece(o), "kernels")),
+                         cases[i].n_kernels);
+        json_decref(o);
+    }
+}
+
 /* Each memory of a kernel once, also what it reads as two operands: packed weights, inputs, outputs and values between kernels. */
 static void bytes_are_those_of_its_memory(void **state) {
     static const char text[] =
@@ -613,6 +645,7 @@ int main(void) {
         cmocka_unit_test(random_bits_are_told),
         cmocka_unit_test(random_bits_of_a_body_are_told),
         cmocka_unit_test(what_the_host_sees_is_told),
+        cmocka_unit_test(ops_give_way_to_what_they_are_made_of),
         cmocka_unit_test(bytes_are_those_of_its_memory),
         cmocka_unit_test(launches_have_numbers),
         cmocka_unit_test(every_variant_has_its_source),
