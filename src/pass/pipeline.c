@@ -71,16 +71,19 @@ bool pass_is_asked(const pass_options *opt, const char *name) {
 
 static rp_status unknown_pass(const char *name, rp_error *err) {
     const char *known[N_PASSES];
-    char all[256] = "";
-    size_t at = 0;
+    base_buf all;
+    base_buf_init(&all, 0);
     for (size_t i = 0; i < N_PASSES; i++) {
         known[i] = passes[i].name;
-        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", known[i]);
-        assert(at < sizeof all);
+        base_buf_printf(&all, "%s%s", i ? ", " : "", known[i]);
     }
     const char *near = base_str_nearest(name, known, N_PASSES);
-    return rp_fail(err, RP_CONFIG, "no pass %.60s; %s%s", name, near ? "nearest: " : "there are ",
-                   near ? near : all);
+    rp_status st = base_buf_status(&all, err);
+    if (st == RP_OK)
+        st = rp_fail(err, RP_CONFIG, "no pass %.60s; %s%s", name, near ? "nearest: " : "there are ",
+                     near ? near : all.data);
+    base_buf_done(&all);
+    return st;
 }
 
 rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
