@@ -30,6 +30,15 @@ RP_API rp_tensor rp_log_softmax(rp_tensor x, int axis);
 /* logits [N,C], target i32[N] or i64[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be
  * known. torch.nn.functional.cross_entropy takes the mean of them by default. */
 RP_API rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target);
+/* The same with what torch and others add: label_smoothing in [0,1] mixes in the mean over all classes; z_loss * logsumexp(logits)^2 keeps logits
+ * small; rows whose target is ignore_index, where it `ignores`, give 0 (torch divides by the number of the others). */
+typedef struct rp_cross_entropy_args {
+    double label_smoothing, z_loss;
+    bool ignores;
+    int64_t ignore_index;
+} rp_cross_entropy_args;
+RP_API rp_tensor rp_cross_entropy_with(rp_tensor logits, rp_tensor target,
+                                       const rp_cross_entropy_args *args);
 
 /* ---- activations ---- */
 
@@ -39,6 +48,9 @@ RP_API rp_tensor rp_elu(rp_tensor x, double alpha);
 RP_API rp_tensor rp_silu(rp_tensor x);
 RP_API rp_tensor rp_gelu_erf(rp_tensor x);
 RP_API rp_tensor rp_gelu_tanh(rp_tensor x);
+/* silu, or gelu by erf, of the first half of the last axis, times the second (vLLM's SiluAndMul, GeluAndMul). */
+RP_API rp_tensor rp_swiglu(rp_tensor x);
+RP_API rp_tensor rp_geglu(rp_tensor x);
 RP_API rp_tensor rp_quick_gelu(rp_tensor x);          /* x * sigmoid(1.702 x) */
 RP_API rp_tensor rp_softplus(rp_tensor x);            /* log(1 + exp(x)) */
 RP_API rp_tensor rp_softcap(rp_tensor x, double cap); /* cap * tanh(x / cap) */
@@ -106,6 +118,10 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 #define rp_silu(...) RP_AT("rp_silu", (rp_silu)(__VA_ARGS__))
 #define rp_gelu_erf(...) RP_AT("rp_gelu_erf", (rp_gelu_erf)(__VA_ARGS__))
 #define rp_gelu_tanh(...) RP_AT("rp_gelu_tanh", (rp_gelu_tanh)(__VA_ARGS__))
+#define rp_cross_entropy_with(...) \
+    RP_AT("rp_cross_entropy_with", (rp_cross_entropy_with)(__VA_ARGS__))
+#define rp_swiglu(...) RP_AT("rp_swiglu", (rp_swiglu)(__VA_ARGS__))
+#define rp_geglu(...) RP_AT("rp_geglu", (rp_geglu)(__VA_ARGS__))
 #define rp_quick_gelu(...) RP_AT("rp_quick_gelu", (rp_quick_gelu)(__VA_ARGS__))
 #define rp_softplus(...) RP_AT("rp_softplus", (rp_softplus)(__VA_ARGS__))
 #define rp_softcap(...) RP_AT("rp_softcap", (rp_softcap)(__VA_ARGS__))

@@ -93,6 +93,9 @@ RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* NaN where the axi
 /* The mean squared distance from the mean, over size - correction, or over 0 where that is less: NaN, or infinite, as torch's. Its
  * correction is 1 by default. */
 RP_API rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction);
+RP_API rp_tensor
+rp_masked_mean(rp_tensor a, rp_tensor mask, int axis,
+               bool keep); /* of those where mask, which broadcasts to a, is true; NaN of none */
 RP_API rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep); /* -inf where the axis is empty */
 /* i32, the first of equals; a NaN is both largest and smallest. */
 RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
@@ -105,6 +108,7 @@ RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true alon
  * f32, f16, bf16, f64, i32, i64. A result that is NULL is not given. */
 RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
 RP_API void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices);
+RP_API void rp_topk_along(rp_tensor a, int64_t k, int axis, rp_tensor *values, rp_tensor *indices);
 RP_API void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tensor *indices);
 RP_API rp_tensor rp_argsort(rp_tensor a, int axis, bool descending);
 /* Mean and variance as rp_mean and rp_var give them. */
@@ -141,8 +145,11 @@ RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, doub
  * at offset + the count of this. rp_philox: those bits themselves, of a counter and a key, i64 or i32. */
 RP_API rp_tensor rp_rand(rp_tensor key, rp_tensor offset,
                          rp_shape shape); /* f32 in [0, 1), 24 bits */
-RP_API rp_tensor rp_randn(rp_tensor key, rp_tensor offset,
-                          rp_shape shape); /* f32, normal (Box and Muller) */
+RP_API rp_tensor rp_randn(rp_tensor key, rp_tensor offset, rp_shape shape);
+/* x with each element 0 with probability p, else over 1 - p (torch's F.dropout in training); and, i32 of all but the last axis, a place of it drawn by softmax(logits). */
+RP_API rp_tensor rp_dropout(rp_tensor x, double p, rp_tensor key, rp_tensor offset);
+RP_API rp_tensor rp_categorical(rp_tensor logits, rp_tensor key,
+                                rp_tensor offset); /* f32, normal (Box and Muller) */
 
 /* By index. Indices are i32 or i64 and clamped into the axis that they count along, where torch fails or counts from the end. */
 /* table[V,...], idx [N...] -> [N...,...]: rows of a table, as of an embedding. */
@@ -153,6 +160,12 @@ RP_API rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx);
 RP_API rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx);
 /* idx[N...] -> [N...,n] with 1 at idx and 0 elsewhere; no 1 where idx is outside of [0,n). */
 RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
+/* i32: how many of the ascending bounds [K] are below each element (right: below or equal); all of them for NaN. torch.bucketize, searchsorted. */
+RP_API rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right);
+/* i32[n]: how many elements of x, i32 or i64 of any shape, are i. Others count nowhere. */
+RP_API rp_tensor rp_bincount(rp_tensor x, int64_t n);
+/* x with the elements of source, in order, where mask, which broadcasts to x, is true. Source has as many; its last stands for what it lacks. */
+RP_API rp_tensor rp_masked_scatter(rp_tensor x, rp_tensor mask, rp_tensor source);
 /* a with the elements of src at their idx along axis, in ascending order of where they are in src: r[i][idx[i][j]] = src[i][j] for
  * axis 1, or is joined with that: sums, products, the largest, the smallest (torch's scatter_reduce with include_self). Of equal
  * indices the last is left of a plain scatter. src has the sizes of a but along axis, and idx those of src. */
@@ -183,6 +196,9 @@ typedef struct rp_dot_dims {
     int a_contract[RP_MAX_RANK], b_contract[RP_MAX_RANK];
 } rp_dot_dims;
 RP_API rp_tensor rp_dot_general(rp_tensor a, rp_tensor b, const rp_dot_dims *d);
+/* torch.einsum of 1 to RP_EINSUM_OPERANDS tensors, "bqd,bkd->bqk": a letter an axis, each once in a term; without "->" as numpy. Products are of two at a time, from the left. */
+#define RP_EINSUM_OPERANDS 8
+RP_API rp_tensor rp_einsum(const char *equation, const rp_tensor *x, uint32_t n);
 /* Rounds f32[...,K] to a block format (RP_DTYPE_I16B32) and back. */
 RP_API rp_tensor rp_quantize(rp_tensor a, rp_dtype format);
 RP_API rp_tensor rp_dequant(rp_tensor a);
@@ -263,6 +279,14 @@ static inline void rp_topk_at(rp_tensor a, int64_t k, rp_tensor *values, rp_tens
     (void)rp_at(a, "rp_topk", file, line);
 }
 #define rp_topk(a, k, values, indices) rp_topk_at(a, k, values, indices, __FILE__, __LINE__)
+/* NOLINTNEXTLINE(readability-function-size): the call and its place */
+static inline void rp_topk_along_at(rp_tensor a, int64_t k, int axis, rp_tensor *values,
+                                    rp_tensor *indices, const char *file, int line) {
+    rp_topk_along(a, k, axis, values, indices);
+    (void)rp_at(a, "rp_topk_along", file, line);
+}
+#define rp_topk_along(a, k, axis, values, indices) \
+    rp_topk_along_at(a, k, axis, values, indices, __FILE__, __LINE__)
 static inline void rp_sort_at(rp_tensor a, int axis, bool descending, rp_tensor *values,
                               rp_tensor *indices, const char *file, int line) {
     rp_sort(a, axis, descending, values, indices);
@@ -328,6 +352,13 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_gather(...) RP_AT("rp_gather", (rp_gather)(__VA_ARGS__))
 #define rp_index_select(...) RP_AT("rp_index_select", (rp_index_select)(__VA_ARGS__))
 #define rp_take_along(...) RP_AT("rp_take_along", (rp_take_along)(__VA_ARGS__))
+#define rp_bucketize(...) RP_AT("rp_bucketize", (rp_bucketize)(__VA_ARGS__))
+#define rp_bincount(...) RP_AT("rp_bincount", (rp_bincount)(__VA_ARGS__))
+#define rp_masked_scatter(...) RP_AT("rp_masked_scatter", (rp_masked_scatter)(__VA_ARGS__))
+#define rp_masked_mean(...) RP_AT("rp_masked_mean", (rp_masked_mean)(__VA_ARGS__))
+#define rp_einsum(...) RP_AT("rp_einsum", (rp_einsum)(__VA_ARGS__))
+#define rp_dropout(...) RP_AT("rp_dropout", (rp_dropout)(__VA_ARGS__))
+#define rp_categorical(...) RP_AT("rp_categorical", (rp_categorical)(__VA_ARGS__))
 #define rp_one_hot(...) RP_AT("rp_one_hot", (rp_one_hot)(__VA_ARGS__))
 #define rp_scatter(...) RP_AT("rp_scatter", (rp_scatter)(__VA_ARGS__))
 #define rp_scatter_add(...) RP_AT("rp_scatter_add", (rp_scatter_add)(__VA_ARGS__))

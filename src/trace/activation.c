@@ -60,6 +60,29 @@ rp_tensor rp_gelu_tanh(rp_tensor x) {
     return trace_like(rp_mul(rp_mul_scalar(c, 0.5), rp_add_scalar(t, 1.0)), x);
 }
 
+/* f of the first half of the last axis, times the second. */
+static rp_tensor gated(const char *name, rp_tensor x, rp_tensor (*f)(rp_tensor)) {
+    uint32_t at;
+    if (!trace_axis(name, x, -1, false, &at)) return trace_bad(x.graph);
+    const rp_dim size = rp_tensor_dim(x, -1), half = rp_dim_floordiv(size, 2);
+    if (!trace_equal(x.graph, size, rp_dim_mul(half, 2))) {
+        if (trace_ready(x.graph))
+            (void)rp_fail(&x.graph->err, RP_INVALID, "%s: wants a last axis of two halves, not %s",
+                          name, trace_type_text(x.graph, x).s);
+        return trace_bad(x.graph);
+    }
+    rp_tensor c = trace_core(x);
+    return trace_like(rp_mul(f(rp_slice(c, -1, 0, half)), rp_slice(c, -1, half, size)), x);
+}
+
+rp_tensor rp_swiglu(rp_tensor x) {
+    return gated("swiglu", x, rp_silu);
+}
+
+rp_tensor rp_geglu(rp_tensor x) {
+    return gated("geglu", x, rp_gelu_erf);
+}
+
 rp_tensor rp_quick_gelu(rp_tensor x) {
     rp_tensor c = trace_core(x);
     return trace_like(rp_mul(c, rp_sigmoid(rp_mul_scalar(c, 1.702))), x);

@@ -126,3 +126,30 @@ rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target) {
     rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(all));
     return rp_neg(rp_gather(flat, at));
 }
+
+rp_tensor rp_cross_entropy_with(rp_tensor logits, rp_tensor target,
+                                const rp_cross_entropy_args *args) {
+    rp_graph *g = logits.graph;
+    if (!args) return trace_null(g, "args of cross_entropy_with");
+    rp_tensor loss = rp_cross_entropy(logits, target);
+    if (!trace_ready(g)) return trace_bad(g);
+    if (!(args->label_smoothing >= 0 && args->label_smoothing <= 1)) {
+        (void)rp_fail(&g->err, RP_INVALID,
+                      "cross_entropy_with: label_smoothing = %g is outside of [0, 1]",
+                      args->label_smoothing);
+        return trace_bad(g);
+    }
+    if (args->label_smoothing > 0) {
+        rp_tensor all = rp_neg(rp_mean(rp_log_softmax(logits, 1), 1, false));
+        loss = rp_add(rp_mul_scalar(loss, 1 - args->label_smoothing),
+                      rp_mul_scalar(all, args->label_smoothing));
+    }
+    if (args->z_loss != 0) {
+        rp_tensor z = rp_logsumexp(logits, 1, false);
+        loss = rp_add(loss, rp_mul_scalar(rp_mul(z, z), args->z_loss));
+    }
+    if (!args->ignores) return loss;
+    rp_tensor ignored =
+        rp_eq(target, rp_const(g, rp_tensor_dtype(target), (double)args->ignore_index));
+    return rp_where(ignored, rp_const(g, rp_tensor_dtype(loss), 0), loss);
+}

@@ -68,6 +68,16 @@ rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
     return trace_like(over(rp_sum(trace_core(a), axis, keep), size), a);
 }
 
+rp_tensor rp_masked_mean(rp_tensor a, rp_tensor mask, int axis, bool keep) {
+    uint32_t at;
+    if (!trace_axis("masked_mean", a, axis, false, &at)) return trace_bad(a.graph);
+    if (!wants_float("masked_mean", a, true)) return trace_bad(a.graph);
+    rp_tensor c = trace_core(a), m = rp_broadcast(mask, rp_tensor_shape(a));
+    rp_tensor none = rp_const(a.graph, rp_tensor_dtype(c), 0);
+    rp_tensor n = rp_sum(rp_cast(m, rp_tensor_dtype(c)), axis, keep);
+    return trace_like(rp_div(rp_sum(rp_where(m, c, none), axis, keep), n), a);
+}
+
 rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
     uint32_t at;
     if (!trace_axis("var", a, axis, false, &at)) return trace_bad(a.graph);
