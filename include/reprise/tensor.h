@@ -107,6 +107,11 @@ RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true alon
  * equals the first, a NaN as largest; indices are i32. sort: equals keep their order in both directions, a NaN as largest; of
  * f32, f16, bf16, f64, i32, i64. A result that is NULL is not given. */
 RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
+/* The product, largest and least of elements 0 to i, values alone: loops of the graph, a step an element. A NaN stays; cummax and cummin want an axis that is not
+ * empty. */
+RP_API rp_tensor rp_cumprod(rp_tensor a, int axis);
+RP_API rp_tensor rp_cummax(rp_tensor a, int axis);
+RP_API rp_tensor rp_cummin(rp_tensor a, int axis);
 RP_API void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices);
 RP_API void rp_topk_along(rp_tensor a, int64_t k, int axis, rp_tensor *values, rp_tensor *indices);
 RP_API void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tensor *indices);
@@ -338,6 +343,9 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_argmin(...) RP_AT("rp_argmin", (rp_argmin)(__VA_ARGS__))
 #define rp_any(...) RP_AT("rp_any", (rp_any)(__VA_ARGS__))
 #define rp_all(...) RP_AT("rp_all", (rp_all)(__VA_ARGS__))
+#define rp_cumprod(...) RP_AT("rp_cumprod", (rp_cumprod)(__VA_ARGS__))
+#define rp_cummax(...) RP_AT("rp_cummax", (rp_cummax)(__VA_ARGS__))
+#define rp_cummin(...) RP_AT("rp_cummin", (rp_cummin)(__VA_ARGS__))
 #define rp_cumsum(...) RP_AT("rp_cumsum", (rp_cumsum)(__VA_ARGS__))
 #define rp_reshape(...) RP_AT("rp_reshape", (rp_reshape)(__VA_ARGS__))
 #define rp_permute(...) RP_AT("rp_permute", (rp_permute)(__VA_ARGS__))

@@ -220,6 +220,36 @@ static void the_largest_are_found_along_any_axis(void **state) {
     }
 }
 
+static double join(int how, double a, double b) {
+    if (how == 0) return a * b;
+    if (isnan(a) || isnan(b)) return NAN;
+    return how == 1 ? fmax(a, b) : fmin(a, b);
+}
+
+static void runs_go_along_any_axis(void **state) {
+    static rp_tensor (*const calls[])(rp_tensor, int) = {rp_cumprod, rp_cummax, rp_cummin};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (int how = 0; how < 3; how++)
+        for (int axis = -3; axis < 3; axis++) {
+            rp_graph *g = rp_graph_new("runs");
+            rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(3, 4, 5));
+            rp_tensor big = rp_const(g, RP_DTYPE_F32, 2), none = rp_const(g, RP_DTYPE_F32, NAN);
+            both b = run(g, calls[how](rp_where(rp_gt(x, big), none, x), axis), 14);
+            const int inner = axis % 3 == 0 ? 20 : (axis + 3) % 3 == 1 ? 5 : 1;
+            const int n = 3 + (axis + 3) % 3;
+            for (int i = 0; i < N; i++) {
+                double want = 0;
+                for (int j = i / inner % n, k = 0; k <= j; k++) {
+                    const double v = input(&b, 0)[i - (j - k) * inner];
+                    want = k ? join(how, want, v > 2 ? NAN : v) : v > 2 ? NAN : v;
+                }
+                near(b.want[0].data[i], want, "running", i);
+            }
+            both_done(&b);
+        }
+}
+
 /* --- rows ---------------------------------------------------------------------------- */
 
 static void gates_multiply_the_other_half(void **state) {
@@ -336,6 +366,7 @@ int main(void) {
         cmocka_unit_test(values_are_counted),
         cmocka_unit_test(a_mask_takes_the_next_of_a_source),
         cmocka_unit_test(the_largest_are_found_along_any_axis),
+        cmocka_unit_test(runs_go_along_any_axis),
         cmocka_unit_test(gates_multiply_the_other_half),
         cmocka_unit_test(means_leave_out_what_is_masked),
         cmocka_unit_test(losses_are_smoothed_and_left_out),
