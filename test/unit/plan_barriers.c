@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "plan/layout.h"
+#include "support/plan_run.h"
 #include "support/plans.h"
 
 static plan *plan_of_text(const char *text) {
@@ -90,6 +91,43 @@ static void only_so_many_run_together(void **state) {
     base_buf_done(&b);
 }
 
+/* --- together ----------------------------------------------------------------------------- */
+
+/* Sums that share nothing, side by side, and what reads all of them: the same bits as on one thread. */
+static void threads_go_on_to_the_next(void **state) {
+    static const compile_toolchain none;
+    rp_error err = {0};
+    base_buf b;
+    ir_graph *g = NULL;
+    plan_run one = {0}, more = {0};
+    random_leaves l;
+    (void)state;
+    base_buf_init(&b, 0);
+    for (int i = 0; i < 9; i++)
+        base_buf_printf(&b, "%s%%x%d: f32[%d,33]", i ? ", " : "graph @g(", i, 40 + i % 2);
+    base_buf_puts(&b, ") {\n");
+    for (int i = 0; i < 9; i++) base_buf_printf(&b, "  %%a%d = cumsum %%x%d {axis=0}\n", i, i);
+    base_buf_puts(&b, "  %s = add %a0, %a2\n  %t = add %s, %a4\n  %u = cumsum %t {axis=1}\n");
+    for (int i = 0; i < 9; i++) base_buf_printf(&b, "%s%%a%d", i ? ", " : "  ret %u, ", i);
+    base_buf_puts(&b, "\n}\n");
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    CHECK_OK(random_leaves_new(g, 5, &l, &err), &err);
+    plan_run_options o = {
+        .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
+    CHECK_OK(plan_run_graph(g, &l, &o, &one, &err), &err);
+    o.threads = 3;
+    for (int round = 0; round < 40; round++) {
+        CHECK_OK(plan_run_graph(g, &l, &o, &more, &err), &err);
+        const char *d = plan_run_differs(g, &one, &more);
+        if (d) fail_msg("round %d: %s", round, d);
+        plan_run_done(&more);
+    }
+    plan_run_done(&one);
+    random_leaves_done(&l);
+    ir_graph_free(g);
+    base_buf_done(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_shares_no_memory_does_not_wait),
@@ -97,6 +135,7 @@ int main(void) {
         cmocka_unit_test(memory_that_is_used_again_is_read_before),
         cmocka_unit_test(a_state_is_read_before_it_is_written),
         cmocka_unit_test(only_so_many_run_together),
+        cmocka_unit_test(threads_go_on_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
