@@ -62,6 +62,11 @@ $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --html page
 <h3>submod_2
 ; 2 equal pieces are compiled once
 <h3>submod_0
+# Bytes are in the unit that leaves less than a thousand of it.
+$ printf 'graph @g(%%x: f32[249], %%y: f32[250], %%z: f32[250000]) {\n %%0 = neg %%x\n %%1 = neg %%y\n %%2 = neg %%z\n ret %%0, %%1, %%2\n}\n' >sizes.ir; reprise explain sizes.ir --isa portable --html page.html --quiet >/dev/null; grep -oE '>(996|1000|1) [KM]?B<' page.html | sort -u; rm page.html
+>1 KB<
+>1 MB<
+>996 B<
 # Nothing is left of what it looked at.
 $ mkdir looked; TMPDIR=$PWD/looked reprise explain synthetic:tiny --isa portable --html looked.html --quiet > looked.txt; TMPDIR=$PWD/looked reprise bisect synthetic:tiny,layers=1 --isa portable --quiet > looked.txt; ls looked; rm looked.html
 
