@@ -19,8 +19,8 @@ decode, requests:
 prefill of one request, and mixed batches, tokens:
       2..16    NONE (FULL_DECODE_ONLY has no graphs for prefill and mixed batches)
 2 of 31 step sizes have a graph, 0.0 % of all rows are padding
-$ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python3 -c 'import json,sys; c = json.loads(sys.stdin.read())["coverage"]; print(c["sizes"], c["without_graph"], len(c["runs"])); [print(r) for r in c["runs"][:3]]'
-1024 0 72
+$ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python3 -c 'import json,sys; c = json.loads(sys.stdin.read())["coverage"]; print(c["sizes"], c["without_graph"], len(c["runs"]), c["tokens"], c["padding"]); [print(r) for r in c["runs"][:3]]'
+1024 0 72 262658 7510
 {'kind': 'decode', 'from': 1, 'to': 1, 'mode': 'FULL', 'key': 'decode_r1_q1_t1', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 2, 'to': 2, 'mode': 'FULL', 'key': 'decode_r2_q1_t2', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 3, 'to': 3, 'mode': 'FULL', 'key': 'decode_r3_q1_t3', 'max_padding': 0, 'reason': ''}
