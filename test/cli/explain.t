@@ -63,7 +63,8 @@ $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --html page
 ; 2 equal pieces are compiled once
 <h3>submod_0
 # Bytes are in the unit that leaves less than a thousand of it.
-$ printf 'graph @g(%%x: f32[249], %%y: f32[250], %%z: f32[250000]) {\n %%0 = neg %%x\n %%1 = neg %%y\n %%2 = neg %%z\n ret %%0, %%1, %%2\n}\n' >sizes.ir; reprise explain sizes.ir --isa portable --html page.html --quiet >/dev/null; grep -oE '>(996|1000|1) [KM]?B<' page.html | sort -u; rm page.html
+$ printf 'graph @g(%%x: f32[249], %%y: f32[250], %%z: f32[250000]) {\n %%0 = neg %%x\n %%1 = neg %%y\n %%2 = neg %%z\n ret %%0, %%1, %%2\n}\n' >sizes.ir; reprise explain sizes.ir --isa portable --html page.html --quiet >/dev/null; grep -oE '>(996|1000|1) [KM]?B<|<a href="#graph.*</a>' page.html | sort -u; rm page.html
+<a href="#graph-g">Graph g</a>
 >1 KB<
 >1 MB<
 >996 B<
