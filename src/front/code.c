@@ -103,7 +103,7 @@ static rp_status make_whole(rp_jit *f, const rp_graph *g, const front_made_of *o
                                           : front_code_link(f, g, config_of(f, of), of, out, err);
 }
 
-/* The pieces between ops that the compiler does not take, which splitting compiles. RP_UNSUPPORTED: it takes all or none. */
+/* The pieces between ops that the compiler does not take, which splitting compiles. RP_UNSUPPORTED: it takes each, or nobody takes one. */
 static rp_status make_broken(rp_jit *f, const rp_graph *g, const front_made_of *of,
                              const rp_compilation_config *config,
                              const rp_compilation_config *splitting, front_code *out,
@@ -118,8 +118,7 @@ static rp_status make_broken(rp_jit *f, const rp_graph *g, const front_made_of *
                      .numerics = g->numerics,
                      .of = *of,
                      .in_place = f->capture.in_place && of->piece == 0};
-    rp_status st = u.n && u.n_taken ? front_chain_new(f, g, &cut, &out->chain, err)
-                                    : RP_UNSUPPORTED;
+    rp_status st = u.n ? front_chain_new(f, g, &cut, &out->chain, err) : RP_UNSUPPORTED;
     if (st == RP_OK && config != f->eager_config) st = front_unlowered_tell(f, &u, g, err);
     front_unlowered_done(&u);
     return st;

@@ -77,7 +77,6 @@ static rp_status ask(const rp_jit *f, const rp_graph *g, const char *op, front_u
         rp_graph_free(piece);
         if (refused) st = keep(u, op, why.text, err);
     }
-    u->n_taken += !refused;
     split_done(&r);
     return st;
 }

@@ -7,7 +7,6 @@
 typedef struct front_unlowered {
     char **op, **why; /* n: names as splitting_ops has them, and what was said of them */
     uint32_t n;
-    uint32_t n_taken; /* of the others */
 } front_unlowered;
 
 /* Tries each op alone, after the graph was refused. */

@@ -16,12 +16,19 @@ void target_put_dim(lowerer *L, ir_dim d) {
         ir_dim_print_c(L->out->dims, own, "dim", &L->source);
 }
 
+/* In C, of the types that values have in scratch (lower/members.c). */
+static const char *scratch_type(rp_dtype t) {
+    return t == RP_DTYPE_F64   ? "double"
+           : t == RP_DTYPE_I64 ? "rp_i64"
+           : t == RP_DTYPE_I32 ? "rp_i32"
+                               : "float";
+}
+
 void target_call_temporaries(lowerer *L, const pass_segment *s, const target_call *c) {
     for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
         if (K->bufs[i].space == KIR_SCRATCH)
             base_buf_printf(&L->source, "    %s%s %s%u%s\n", c->space,
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", c->name, i,
-                            c->end);
+                            scratch_type(K->bufs[i].dtype), c->name, i, c->end);
 }
 
 void target_call_arguments(lowerer *L, const pass_segment *s, const target_call *c) {

@@ -19,8 +19,8 @@ decode, requests:
 prefill of one request, and mixed batches, tokens:
       2..16    NONE (FULL_DECODE_ONLY has no graphs for prefill and mixed batches)
 2 of 31 step sizes have a graph, 0.0 % of all rows are padding
-$ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python3 -c 'import json,sys; c = json.loads(sys.stdin.read())["coverage"]; print(c["sizes"], c["without_graph"], len(c["runs"])); [print(r) for r in c["runs"][:3]]'
-1024 0 72
+$ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python3 -c 'import json,sys; c = json.loads(sys.stdin.read())["coverage"]; print(c["sizes"], c["without_graph"], len(c["runs"]), c["tokens"], c["padding"]); [print(r) for r in c["runs"][:3]]'
+1024 0 72 262658 7510
 {'kind': 'decode', 'from': 1, 'to': 1, 'mode': 'FULL', 'key': 'decode_r1_q1_t1', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 2, 'to': 2, 'mode': 'FULL', 'key': 'decode_r2_q1_t2', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 3, 'to': 3, 'mode': 'FULL', 'key': 'decode_r3_q1_t3', 'max_padding': 0, 'reason': ''}
@@ -62,6 +62,12 @@ $ reprise explain synthetic:tiny,layers=3 --isa portable --threads 1 --html page
 <h3>submod_2
 ; 2 equal pieces are compiled once
 <h3>submod_0
+# Bytes are in the unit that leaves less than a thousand of it.
+$ printf 'graph @g(%%x: f32[249], %%y: f32[250], %%z: f32[250000]) {\n %%0 = neg %%x\n %%1 = neg %%y\n %%2 = neg %%z\n ret %%0, %%1, %%2\n}\n' >sizes.ir; reprise explain sizes.ir --isa portable --html page.html --quiet >/dev/null; grep -oE '>(996|1000|1) [KM]?B<|<a href="#graph.*</a>' page.html | sort -u; rm page.html
+<a href="#graph-g">Graph g</a>
+>1 KB<
+>1 MB<
+>996 B<
 # Nothing is left of what it looked at.
 $ mkdir looked; TMPDIR=$PWD/looked reprise explain synthetic:tiny --isa portable --html looked.html --quiet > looked.txt; TMPDIR=$PWD/looked reprise bisect synthetic:tiny,layers=1 --isa portable --quiet > looked.txt; ls looked; rm looked.html
 

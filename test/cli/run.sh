@@ -306,10 +306,10 @@ sleep 61.5
 echo late
 SH
 chmod +x slowcc
-stopped() { # SIGNAL WANTED-EXIT
-    local dir=$PWD/cold-$1 run rc t0 bad= scratch=$PWD/scratch
+stopped() { # SIGNAL WANTED-EXIT [COMMAND]
+    local what=${3-run synthetic:tiny hi} dir=$PWD/cold-$1${3+-also} run rc t0 bad= scratch=$PWD/scratch
     rm -rf slowcc.started "$scratch" && mkdir "$scratch"
-    REPRISE_CC=$PWD/slowcc TMPDIR=$scratch "$REPRISE" run synthetic:tiny hi --cache-dir "$dir" >cut 2>err &
+    REPRISE_CC=$PWD/slowcc TMPDIR=$scratch "$REPRISE" $what --cache-dir "$dir" >cut 2>err &
     run=$!
     for _ in $(seq 100); do [ -e slowcc.started ] && break || sleep 0.1; done
     t0=$SECONDS
@@ -333,9 +333,10 @@ stopped() { # SIGNAL WANTED-EXIT
     TMPDIR=$scratch reprise run synthetic:tiny hi --max-tokens 1 --cache-dir "$dir" --quiet >out 2>&1 || bad+=" then: $(head -c 200 out);"
     [ -z "$(find "$scratch" -mindepth 1 -maxdepth 1 ! -name '*-far')" ] || bad+=" stays: $(ls "$scratch");"
     [ "$1" != KILL ] || [ -n "$(find "$scratch" -name '*-far')" ] || bad+=" took the scratch of others;"
-    [ -z "$bad" ] && pass "stopped_by_$1" || fail "stopped_by_$1" "$bad"
+    [ -z "$bad" ] && pass "stopped_by_$1${3+_also}" || fail "stopped_by_$1${3+_also}" "$bad"
 }
 stopped INT 130
+stopped INT 130 "compile synthetic:tiny"
 stopped TERM 143
 stopped KILL 137
 

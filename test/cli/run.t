@@ -188,12 +188,22 @@ $ (REPRISE_LOGS=cache reprise compile synthetic:tiny --cache-dir closed 2>&-); r
 N objects, 0 bad
 ? 1
 
+$ mkfifo held; "$REPRISE" run synthetic:tiny --prompt-file held --max-tokens 1 --quiet >/dev/null 2>&- <&- & exec 9>held; readlink /proc/$!/fd/0 /proc/$!/fd/2; echo hi >&9; exec 9>&-; wait $!
+/dev/null
+/dev/null
+
 # Text that is no UTF-8 is refused in the same words wherever it comes from.
 $ reprise run synthetic:tiny $'ab\377'
 ! reprise: the prompt: byte 0xff at offset 2 is no UTF-8 text; write it in UTF-8
 ? 2
 $ reprise run synthetic:tiny --prompt $'\303'
 ! reprise: --prompt: byte 0xc3 at offset 0 is no UTF-8 text; write it in UTF-8
+? 2
+$ for text in $'\xf4\x8f\xbf\xbf' $'\xf4\x90\x80\x80' $'\xf0\x8f\xbf\xbf' $'\xe0\x9f\xbf' $'\xc1\xbf'; do reprise run synthetic:tiny "$text" --max-tokens 1 --quiet >/dev/null; done
+! reprise: the prompt: byte 0xf4 at offset 0 is no UTF-8 text; write it in UTF-8
+! reprise: the prompt: byte 0xf0 at offset 0 is no UTF-8 text; write it in UTF-8
+! reprise: the prompt: byte 0xe0 at offset 0 is no UTF-8 text; write it in UTF-8
+! reprise: the prompt: byte 0xc1 at offset 0 is no UTF-8 text; write it in UTF-8
 ? 2
 $ printf 'ok\nab\355\240\200\n' | reprise run synthetic:tiny --prompt-file -
 ! reprise: standard input:2: byte 0xed at offset 2 is no UTF-8 text; write it in UTF-8

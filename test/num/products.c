@@ -87,6 +87,30 @@ static const form forms[] = {
      "  %3 = mul %y, %k\n  %m = amax %3 {axis=1, keep=true}\n  %d = sub %3, %m\n  %e = exp %d\n"
      "  %s = sum %e {axis=1, keep=true}\n  %p = div %e, %s\n  %4 = matmul %p, %0\n"
      "  ret %3, %4 }\n"},
+    {"what i32 ends have in common",
+     "graph @g(%x: i8[T,32], %y: i8[50,32]) where T in [1,30] {\n  %a = cast %x {dtype=f32}\n"
+     "  %b = cast %y {dtype=f32}\n  %m = matmul %a, %b {trans_b=true}\n  %k = const 3 : i32[]\n"
+     "  %v0 = cast %m {dtype=i32}\n"
+     "  %v1 = add %v0, %v0\n  %v2 = mul %v1, %k\n  %v3 = add %v2, %k\n  %v4 = mul %v3, %v3\n"
+     "  %v5 = add %v4, %k\n  %v6 = mul %v5, %k\n  %v7 = add %v6, %v6\n  %v8 = mul %v7, %k\n"
+     "  %v9 = add %v8, %k\n  %v10 = mul %v9, %v9\n  %v11 = add %v10, %k\n  %v12 = mul %v11, %k\n"
+     "  %c = neg %v12\n  %d = add %v12, %k\n  ret %c, %d }\n"},
+    {"what i64 ends have in common",
+     "graph @g(%x: i8[T,32], %y: i8[50,32]) where T in [1,30] {\n  %a = cast %x {dtype=f32}\n"
+     "  %b = cast %y {dtype=f32}\n  %m = matmul %a, %b {trans_b=true}\n  %k = const 3 : i64[]\n"
+     "  %v0 = cast %m {dtype=i64}\n"
+     "  %v1 = add %v0, %v0\n  %v2 = mul %v1, %k\n  %v3 = add %v2, %k\n  %v4 = mul %v3, %v3\n"
+     "  %v5 = add %v4, %k\n  %v6 = mul %v5, %k\n  %v7 = add %v6, %v6\n  %v8 = mul %v7, %k\n"
+     "  %v9 = add %v8, %k\n  %v10 = mul %v9, %v9\n  %v11 = add %v10, %k\n  %v12 = mul %v11, %k\n"
+     "  %c = neg %v12\n  %d = add %v12, %k\n  ret %c, %d }\n"},
+    {"what f64 ends have in common",
+     "graph @g(%x: i8[T,32], %y: i8[50,32]) where T in [1,30] {\n  %a = cast %x {dtype=f32}\n"
+     "  %b = cast %y {dtype=f32}\n  %m = matmul %a, %b {trans_b=true}\n  %k = const 3 : f64[]\n"
+     "  %v0 = cast %m {dtype=f64}\n"
+     "  %v1 = add %v0, %v0\n  %v2 = mul %v1, %k\n  %v3 = add %v2, %k\n  %v4 = mul %v3, %v3\n"
+     "  %v5 = add %v4, %k\n  %v6 = mul %v5, %k\n  %v7 = add %v6, %v6\n  %v8 = mul %v7, %k\n"
+     "  %v9 = add %v8, %k\n  %v10 = mul %v9, %v9\n  %v11 = add %v10, %k\n  %v12 = mul %v11, %k\n"
+     "  %c = neg %v12\n  %d = add %v12, %k\n  ret %c, %d }\n"},
 };
 
 static void is_equal_everywhere(both *b, const char *what) {

@@ -108,6 +108,16 @@ static rp_status computed_in_turns(void *data, rp_call *call, const rp_value *ar
     return st;
 }
 
+static rp_status computed_to_turns(void *data, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    user *u = data;
+    rp_stream *s = rp_call_stream(call);
+    rp_buffer to = {RP_DTYPE_F32, 1, {N}, u->w[u->turn++ % 2]}, y;
+    rp_status st = give(call, &y, result, err);
+    if (st == RP_OK) st = rp_compiled_run_on(u->m.c, s, &args->item[0].tensor, 1, &to, 1, err);
+    return st == RP_OK ? rp_stream_copy(s, y.data, u->w[0], BYTES, err) : st;
+}
+
 /* Params in turns. */
 static rp_status bound_in_turns(void *data, rp_call *call, const rp_value *args, rp_value *result,
                                 rp_error *err) {
@@ -179,6 +189,7 @@ static const deciding all[] = {
     {part_in_turns, "(copy: where to differs)", false, {1, 0}},
     {bytes_in_turns, "(fill: its byte differs)", false, {0, 0}},
     {computed_in_turns, "(affine: x differs)", true, {301, 601}},
+    {computed_to_turns, "(affine: out0 differs)", true, {4, 4}},
     {bound_in_turns, "(affine: scale differs)", true, {3, 4}},
     {row, "(copy: where from differs)", true, {4, 4}},
     {which_argument, "(affine: x differs)", true, {4, 4}},

@@ -316,6 +316,23 @@ static void large_objects_round_trip(void **state) {
     cache_store_close(s);
 }
 
+/* Whatever is in its folder. */
+static void a_store_that_is_off_gives_nothing(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(put_large(s), RP_OK);
+    assert_int_equal(put_text(s), RP_OK);
+    assert_int_equal(get_small(s), RP_OK);
+    assert_int_equal(get_large(s), RP_OK);
+    assert_int_equal(get_text(s), RP_OK);
+    cache_store_detach(s, "the test says so");
+    assert_int_equal(get_small(s), RP_NOT_FOUND);
+    assert_int_equal(get_large(s), RP_NOT_FOUND);
+    assert_int_equal(get_text(s), RP_NOT_FOUND);
+    cache_store_close(s);
+}
+
 static void cut_short_while_mapped(base_mapping *m, const uint8_t *payload) {
     char path[256];
     rp_error err = {0};
@@ -1318,6 +1335,7 @@ int main(void) {
         T(a_renamed_object_is_foreign),
         T(code_is_moved_in_and_tied_to_its_isa),
         T(large_objects_round_trip),
+        T(a_store_that_is_off_gives_nothing),
         T(an_object_may_be_cut_short_while_mapped),
         T(uncommitted_writes_leave_nothing),
         T(large_damage_is_found),

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "compile/compile.h"
 #include "compile/nvrtc.h"
+#include "engine/decode_code.h"
 #include "engine/read_limit.h"
 
 static const char *why_not;
@@ -46,6 +48,29 @@ static void what_measures_is_of_an_architecture(void **state) {
     cache_store_close(store);
 }
 
+/* The code of key is loaded by its handle alone. */
+static void check_handles(const compile_nvrtc *n, cache_store *store, base_hash128 key) {
+    const compile_host h = {.nvrtc = n, .store = store};
+    char own[33], other[33];
+    base_hash_hex(key, own);
+    base_hash_hex((base_hash128){key.lo, key.hi + 1}, other);
+    const struct {
+        base_hash128 key;
+        const char *handle;
+        rp_status st;
+    } all[] = {{key, own, RP_OK},
+               {key, other, RP_NOT_FOUND},
+               {{key.lo, key.hi + 1}, own, RP_NOT_FOUND},
+               {{key.lo, key.hi + 1}, other, RP_NOT_FOUND},
+               {key, "", RP_NOT_FOUND}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const compile_unit u = {.key = all[i].key, .n_functions = 1};
+        compile_code code = {0};
+        assert_int_equal(compile_cuda.load(&h, &u, all[i].handle, &code, NULL), all[i].st);
+        assert_int_equal(code.has_code, all[i].st == RP_OK);
+    }
+}
+
 static void code_is_kept_and_no_folder_stays(void **state) {
     compile_nvrtc n = {0};
     rp_error err = {0};
@@ -66,9 +91,47 @@ static void code_is_kept_and_no_folder_stays(void **state) {
     CHECK_OK(cache_get_code(store, key, compile_nvrtc_bits("sm_80"), &at, &err), &err);
     assert_true(access(at, F_OK) == 0);
     base_free(at);
+    check_handles(&n, store, key);
     compile_nvrtc_done(&n);
     assert_null(n.scratch);
     if (access(text, F_OK) == 0) fail_msg("%s is left", text);
+    cache_store_close(store);
+}
+
+/* Kernels of a decode step are found again by the same compiler for the same GPU alone. */
+static void decode_code_is_of_its_gpu_and_compiler(void **state) {
+    gen_decode d = {.s = {.hidden = 64,
+                          .heads = 2,
+                          .kv_heads = 1,
+                          .head_dim = 32,
+                          .ffn = 96,
+                          .vocab = 100,
+                          .eps = 1e-5f},
+                    .most = 2};
+    compile_nvrtc n = {0};
+    rp_error err = {0};
+    cache_store *store = NULL;
+    base_hash128 key[3];
+    (void)state;
+    NEEDS_NVRTC();
+    CHECK_OK(cache_store_open(tree_new("decode"), &store, &err), &err);
+    CHECK_OK(compile_nvrtc_find("sm_90", &n, &err), &err);
+    CHECK_OK(gen_decode_fit(&d, 132, 227 << 10, &err), &err);
+    const engine_plans_options o = {.store = store, .threads = 1};
+    for (int i = 0; i < 4; i++) { /* the last is the first again */
+        plan_module m = {{0}, 0};
+        compile_stats stats = {0};
+        compile_nvrtc other = n;
+        if (i % 3 == 1) (void)snprintf(other.version, sizeof other.version, "NVRTC of tomorrow");
+        if (i % 3 == 2) (void)snprintf(other.arch, sizeof other.arch, "sm_100");
+        CHECK_OK(engine_decode_code(&o, &other, &d, 1, &m, &stats, &err), &err);
+        assert_int_equal(stats.compiles, i < 3);
+        assert_int_equal(stats.cache_hits, i == 3);
+        if (i < 3) key[i] = m.key;
+        for (int k = 0; k < i; k++)
+            assert_int_equal(memcmp(&m.key, &key[k], sizeof m.key) == 0, i == 3 && k == 0);
+    }
+    compile_nvrtc_done(&n);
     cache_store_close(store);
 }
 
@@ -99,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_is_kept_and_no_folder_stays),
         cmocka_unit_test(what_measures_is_of_an_architecture),
+        cmocka_unit_test(decode_code_is_of_its_gpu_and_compiler),
         cmocka_unit_test(what_does_not_compile_is_ours_to_explain),
         cmocka_unit_test(architectures_have_bits_of_their_own),
     };

@@ -337,20 +337,52 @@ static void whoever_waits_may_stop_it(void **state) {
     ir_graph_free(g);
 }
 
+/* By one tensor, and by all: here what is left of 4 GB holds no more than an input. */
 static void what_is_too_large_is_not_compiled(void **state) {
-    static const char text[] = "graph @g(%x: f32[40000,40000]) -> f32[40000,40000] {\n"
-                               "  %0 = exp %x : f32[40000,40000]\n  ret %0\n}\n";
-    base_buf heard;
-    size_t n;
+    static const char *const texts[] = {
+        "graph @g(%x: f32[40000,40000]) -> f32[40000,40000] {\n"
+        "  %0 = exp %x : f32[40000,40000]\n  ret %0\n}\n",
+        "graph @g(%x: f32[1,1048576], %y: f32[1023,1]) -> f32[1023,1048576] {\n"
+        "  %0 = add %x, %y : f32[1023,1048576]\n  ret %0\n}\n"};
     (void)state;
-    base_free(start(text, NULL, &n, NULL));
-    const uint64_t before = base_spawn_count();
-    compile_tuner t = tuner_of(NULL);
-    heard_start(&heard, "autotuning");
-    assert_int_equal(readings_of(text, &t, true, true), 0);
-    CHECK_HEARD(&heard, "submod_0 keeps the rules' choices: its memory is more than 4 GB\n");
-    heard_done(&heard);
-    assert_int_equal(base_spawn_count(), before);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        base_buf heard;
+        size_t n;
+        base_free(start(texts[i], NULL, &n, NULL));
+        const uint64_t before = base_spawn_count();
+        compile_tuner t = tuner_of(NULL);
+        heard_start(&heard, "autotuning");
+        assert_int_equal(readings_of(texts[i], &t, true, true), 0);
+        CHECK_HEARD(&heard, "submod_0 keeps the rules' choices: its memory is more than 4 GB\n");
+        heard_done(&heard);
+        assert_int_equal(base_spawn_count(), before);
+    }
+}
+
+/* A product of the library is one that nobody measures. */
+static void what_is_measured_is_not_built_in(void **state) {
+    static const struct {
+        const char *options, *built_in;
+        bool is;
+    } all[] = {{"{}", "true", true},
+               {"{}", "false", false},
+               {"{\"max_autotune\":true}", "true", false},
+               {"{\"coordinate_descent_tuning\":true}", "true", false},
+               {"{\"max_autotune\":true,\"coordinate_descent_tuning\":true}", "true", false},
+               {"{\"max_autotune\":false,\"coordinate_descent_tuning\":false}", "true", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        bool is = !all[i].is;
+        rp_compilation_config *c = rp_config_new();
+        assert_non_null(c);
+        CHECK_OK(rp_config_set_key(c, "inductor_compile_config", all[i].options, &err), &err);
+        CHECK_OK(rp_config_set_key(c, "built_in_products", all[i].built_in, &err), &err);
+        CHECK_OK(rp_config_resolve(c, NULL, &err), &err);
+        CHECK_OK(compile_built_in(c, &is, &err), &err);
+        if (is != all[i].is) fail_msg("%s: %d", all[i].options, is);
+        rp_config_free(c);
+    }
 }
 
 /* --- what is not trusted ------------------------------------------------------------------------- */
@@ -619,6 +651,7 @@ int main(void) {
         cmocka_unit_test(the_dump_is_of_what_runs),
         cmocka_unit_test(whoever_waits_may_stop_it),
         cmocka_unit_test(what_is_too_large_is_not_compiled),
+        cmocka_unit_test(what_is_measured_is_not_built_in),
         cmocka_unit_test(a_record_that_says_something_else_is_ignored),
         cmocka_unit_test(a_record_is_of_sizes_and_a_machine),
         cmocka_unit_test(a_damaged_file_is_ignored),

@@ -414,6 +414,43 @@ static void every_range_holds(void **state) {
     assert_true(n > 30);
 }
 
+/* --- switches --- */
+
+typedef struct heard_switches {
+    char text[64];
+    const char *refused; /* this one fails */
+} heard_switches;
+
+static rp_status hear_switch(void *user, const char *name, bool on, rp_error *err) {
+    heard_switches *h = user;
+    const size_t n = strlen(h->text);
+    if (h->refused && strcmp(name, h->refused) == 0)
+        return rp_fail(err, RP_UNSUPPORTED, "no %s", name);
+    (void)snprintf(h->text + n, sizeof h->text - n, "%s=%d ", name, on);
+    return RP_OK;
+}
+
+static void switches_end_with_the_first_that_is_none(void **state) {
+    static const struct {
+        const char *dict, *refused, *heard;
+        rp_status st;
+    } all[] = {{"{}", NULL, "", RP_OK},
+               {"{\"a\":true,\"b\":false}", NULL, "a=1 b=0 ", RP_OK},
+               {"{\"a\":3,\"b\":false}", NULL, "", RP_CONFIG},
+               {"{\"a\":true,\"b\":\"false\",\"c\":true}", NULL, "a=1 ", RP_CONFIG},
+               {"{\"a\":true,\"b\":null}", NULL, "a=1 ", RP_CONFIG},
+               {"{\"a\":true,\"b\":true,\"c\":true}", "b", "a=1 ", RP_UNSUPPORTED}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        heard_switches h = {.refused = all[i].refused};
+        rp_error err = {0};
+        assert_int_equal(config_each_switch("field", all[i].dict, hear_switch, &h, &err),
+                         all[i].st);
+        assert_string_equal(h.text, all[i].heard);
+        assert_int_equal(err.code, all[i].st);
+    }
+}
+
 /* An item of a list is a number up to 31 digits, and refused with more: never read in part. */
 static void long_items_are_read_whole_or_refused(void **state) {
     (void)state;
@@ -447,6 +484,7 @@ int main(void) {
         TEST(names_of_any_length_are_refused),
         TEST(every_range_holds),
         TEST(long_items_are_read_whole_or_refused),
+        TEST(switches_end_with_the_first_that_is_none),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,17 +205,19 @@ static void what_is_in_the_key_changes_a_plan(void **state) {
 
 /* Ops that split may be named in several ways and in any order; those that the model lacks split nothing. */
 static void equal_lists_of_ops_are_one_key(void **state) {
-    static const char *const lists[][3] = {
+    static const char *const lists[][4] = {
         {"[\"reprise::attention\"]", "[\"vllm::unified_attention\"]",
-         "[\"aiter.unified_attention.default\",\"vllm.unified_attention_with_output\"]"},
+         "[\"aiter.unified_attention.default\",\"vllm.unified_attention_with_output\"]",
+         "[\"another::kv_store\",\"reprise::attention\",\"mylibra::kv_store\"]"},
         {"[\"reprise::attention\",\"reprise::kv_store\"]",
          "[\"vllm::unified_kv_cache_update\",\"aiter::unified_attention\"]",
-         "[\"reprise::kv_store\",\"a::b\",\"reprise::attention\"]"},
+         "[\"reprise::kv_store\",\"a::b\",\"reprise::attention\"]",
+         "[\"reprise::kv_store\",\"mylibra::gather\",\"reprise::attention\"]"},
     };
     made first[2] = {0}, other = {0};
     (void)state;
     for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 4; k++) {
             rp_error err = {0};
             rp_compilation_config *cfg = base_config();
             CHECK_OK(rp_config_set_key(cfg, "splitting_ops", lists[i][k], &err), &err);

@@ -51,6 +51,9 @@ static void what_a_plan_lacks_is_named(void **state) {
     err = (rp_error){0};
     assert_int_equal(engine_program_outputs(&g, out, 2, &err), RP_INTERNAL);
     assert_string_equal(err.text, "plan model has 1 outputs, not 2");
+    err = (rp_error){0};
+    assert_int_equal(engine_program_outputs(&g, out, 0, &err), RP_INTERNAL);
+    assert_string_equal(err.text, "plan model has 1 outputs, not 0");
 }
 
 int main(void) {

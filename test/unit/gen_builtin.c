@@ -168,15 +168,24 @@ static void every_set_agrees(void **state) {
 static void what_does_not_fit_is_named(void **state) {
     static const gen_attention_record good = {
         .heads = 4, .kv_heads = 2, .head_dim = 64, .block_size = 16, .kv = RP_DTYPE_F16};
+    static const struct {
+        uint32_t heads, kv_heads, head_dim, block_size;
+        bool fits;
+    } all[] = {{4, 2, 64, 16, true},    {5, 2, 64, 16, false},    {4, 0, 64, 16, false},
+               {256, 1, 64, 16, true},  {257, 1, 64, 16, false},  {512, 2, 64, 16, true},
+               {4, 2, 1024, 16, true},  {4, 2, 1025, 16, false},  {4, 2, 0, 16, false},
+               {4, 2, 64, 65536, true}, {4, 2, 64, 65537, false}, {4, 2, 64, 0, false}};
     rp_error err = {0};
     gen_attention_record r = good;
     (void)state;
-    CHECK_OK(gen_attention_check(&r, &err), &err);
-    r.heads = 5;
-    assert_int_equal(gen_attention_check(&r, NULL), RP_UNSUPPORTED);
-    r = good;
-    r.head_dim = 4096;
-    assert_int_equal(gen_attention_check(&r, NULL), RP_UNSUPPORTED);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        r.heads = all[i].heads;
+        r.kv_heads = all[i].kv_heads;
+        r.head_dim = all[i].head_dim;
+        r.block_size = all[i].block_size;
+        const rp_status st = gen_attention_check(&r, NULL);
+        if (st != (all[i].fits ? RP_OK : RP_UNSUPPORTED)) fail_msg("record %zu: %d", i, st);
+    }
     r = good;
     r.kv = RP_DTYPE_I8;
     assert_int_equal(gen_attention_check(&r, &err), RP_UNSUPPORTED);

@@ -74,6 +74,44 @@ static char *compile(const char *text) {
     return cubin;
 }
 
+/* A fragment that stores twice what it loads of argument 0 to argument 1, or to what `more` says. */
+typedef enum more { NOTHING, CONDITION, SUM, LOOP, LOOP_OF_ONE, LOAD_BEHIND, LOAD_OF_STORED } more;
+
+static kir_func *fragment(more kind) {
+    kir_func *f = kir_new("f", KIR_FRAGMENT, NULL);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+    uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 1, 0, 0);
+    kir_ref p = kir_param(f, 0), v = kir_load(f, x, p);
+    if (kind == CONDITION) kir_begin_if(f, kir_bin(f, KIR_ILT, p, kir_const_i(f, 3)));
+    if (kind == LOOP || kind == LOOP_OF_ONE)
+        (void)kir_begin(f, KIR_LOOP, kir_const_i(f, kind == LOOP ? 2 : 1));
+    if (kind == SUM) {
+        kir_ref k = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 7));
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, p, k)));
+    }
+    kir_store(f, y, p, kir_alu(f, IR_add, v, v, KIR_NONE));
+    if (kind == CONDITION || kind == LOOP || kind == LOOP_OF_ONE) kir_end(f);
+    if (kind == LOAD_BEHIND || kind == LOAD_OF_STORED)
+        kir_store(f, y, p, kir_load(f, kind == LOAD_BEHIND ? x : y, p));
+    return f;
+}
+
+static void elements_that_are_by_themselves_are_known(void **state) {
+    static const struct {
+        more kind;
+        bool is;
+    } all[] = {{NOTHING, true},     {CONDITION, false},  {SUM, false},           {LOOP, false},
+               {LOOP_OF_ONE, true}, {LOAD_BEHIND, true}, {LOAD_OF_STORED, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        kir_func *f = fragment(all[i].kind);
+        rp_error err = {0};
+        if (kir_status(f, &err) != RP_OK) fail_msg("%zu: %s", i, err.text);
+        if (gen_is_elementwise(f) != all[i].is) fail_msg("fragment %zu", i);
+        kir_free(f);
+    }
+}
+
 static void every_case_compiles_for_sm_90(void **state) {
     char *text, *cubin;
 
@@ -170,6 +208,7 @@ static void gpu_equals_interpreter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elements_that_are_by_themselves_are_known),
         cmocka_unit_test(every_case_compiles_for_sm_90),
         cmocka_unit_test(every_kernel_of_models_compiles_for_sm_90),
         cmocka_unit_test(every_kernel_of_random_graphs_compiles_for_sm_90),

@@ -1,4 +1,5 @@
 /* States and the host behind graph breaks: which contents each of them sees. */
+#include "front/recording.h"
 #include "support/breaks.h"
 
 /* state = state + x, seen by the host at the break; then state * 2 or state - 1 by what it holds. */
@@ -228,6 +229,57 @@ static void what_is_overwritten_is_not_read(void **state) {
     }
 }
 
+/* Two memories of one form, of which a run asks one after the other. */
+static rp_status pairing(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), one, other;
+    rp_graph *g = rp_jit_graph(call);
+    (void)user, (void)err;
+    one = rp_update(rp_empty(g, RP_DTYPE_F32, RP_SHAPE(4)), rp_add_scalar(a, 1));
+    other = rp_update(rp_empty(g, RP_DTYPE_F32, RP_SHAPE(4)), rp_add_scalar(a, 1));
+    rp_jit_break(call, "a look at memory");
+    other = rp_update(other, rp_mul_scalar(a, 3));
+    *result = rp_jit_value(call, rp_sub(one, other));
+    return RP_OK;
+}
+
+static void memory_that_is_asked_for_twice_is_two(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level += 2) {
+        rp_jit *f = make(pairing, level, NULL);
+        for (int i = 0; i < 4; i++) {
+            float a[4] = {(float)i, 2, -3, 0.5f}, want[4];
+            rp_value v = f32_of(a, 1, 4, 0), args = rp_value_tuple(&v, 1);
+            for (int k = 0; k < 4; k++) want[k] = a[k] + 1 - a[k] * 3;
+            rp_output *o = jit_ok(f, &args);
+            assert_memory_equal(jit_result(o)->tensor.data, want, sizeof want);
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
+/* Of what its runs take, a recording keeps little. */
+static void a_recording_keeps_little(void **state) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    front_room room = {0};
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    room.wanted = 4096;
+    front_room_clear(&room, d, false);
+    assert_int_equal(room.size, 0);
+    room.wanted = 4096;
+    front_room_clear(&room, d, true);
+    assert_int_equal(room.size, 4096);
+    room.wanted = FRONT_MOST_KEPT + FRONT_OWN_ALIGN;
+    front_room_clear(&room, d, true);
+    assert_int_equal(room.size, FRONT_MOST_KEPT);
+    assert_int_equal(room.wanted, 0);
+    front_room_done(&room);
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_written_in_front_of_a_break),
@@ -235,6 +287,8 @@ int main(void) {
         cmocka_unit_test(the_host_reads_the_version_it_asks_for),
         cmocka_unit_test(two_ways_to_one_write),
         cmocka_unit_test(what_is_overwritten_is_not_read),
+        cmocka_unit_test(memory_that_is_asked_for_twice_is_two),
+        cmocka_unit_test(a_recording_keeps_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

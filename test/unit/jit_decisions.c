@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cache/key.h"
 #include "support/heard.h"
 #include "support/jits.h"
 
@@ -136,6 +137,40 @@ static void it_is_told(void **state) {
     heard_done(&heard);
 }
 
+/* What another process would have left of the function `left`. */
+static void leave(const char *text) {
+    rp_error err = {0};
+    cache_store *store = NULL;
+    cache_key *key = cache_key_new();
+    assert_non_null(key);
+    CHECK_OK(cache_key_add(key, "learned", "sizes 1", &err), &err);
+    CHECK_OK(cache_key_add(key, "function", "left", &err), &err);
+    CHECK_OK(cache_key_add(key, "file", "model.c", &err), &err);
+    CHECK_OK(cache_key_add(key, "line", "1", &err), &err);
+    CHECK_OK(cache_store_open(NULL, &store, &err), &err);
+    CHECK_OK(cache_put(store, CACHE_TUNING, cache_key_hash(key), text, strlen(text), &err), &err);
+    cache_store_close(store);
+    cache_key_free(key);
+}
+
+static void what_is_not_ours_is_not_read(void **state) {
+    static const struct {
+        const char *text;
+        int compiles;
+    } all[] = {{"sizes 1\nby 1\n1 2 L[0]\n", 1},      {"sizes 1\nby 1\n1 3 L[0]\n", 2},
+               {"sizes 1\nby 1\n2 2 L[0]\n", 2},      {"sizes 1\nby 1\n5 2 L[0]\n", 2},
+               {"sizes 1\nby 1\n1 9 L[0]\n", 2},      {"sizes 1\nby 1\n1 2 L[1]\n", 2},
+               {"sizes 1\nby 1\n1 2 \n", 2},          {"sizes 1\nby 1\n1 2 L[0]", 2},
+               {"sizes 2\nby 1\n1 2 L[0]\n", 2},      {"sizes 1\n1 2 L[0]\n", 2},
+               {"sizes 1\nby 1\nnone\n1 2 L[0]\n", 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        leave(all[i].text);
+        int n = compiles_of("left", 1, several, false);
+        if (n != all[i].compiles) fail_msg("%d compiles after %s", n, all[i].text);
+    }
+}
+
 int main(void) {
     const char *calls = getenv(there);
     if (calls) return do_calls(calls);
@@ -146,6 +181,7 @@ int main(void) {
         cmocka_unit_test(a_reset_forgets_it),
         cmocka_unit_test(a_process_does_not_read_its_own),
         cmocka_unit_test(it_is_told),
+        cmocka_unit_test(what_is_not_ours_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,34 @@ static void a_mark_that_does_not_hold_is_an_error(void **state) {
     rp_jit_free(f);
 }
 
+/* Two sizes that must be equal, of which the first is then a number. */
+static rp_status joining(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor both =
+        rp_add(rp_jit_tensor(call, &args->item[0]), rp_jit_tensor(call, &args->item[1]));
+    (void)user;
+    (void)err;
+    rp_tensor c = rp_iota(rp_jit_graph(call), RP_DTYPE_F32, RP_SHAPE(8), 0);
+    *result = rp_jit_value(call, rp_add(both, c));
+    return RP_OK;
+}
+
+/* Whichever of the two the mark is of. */
+static void sizes_that_are_one_have_the_mark_of_each(void **state) {
+    static const char *const marked[] = {"L[0]", "L[1]"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_value v[] = {f32_of(x, 1, 8, 0), f32_of(x, 1, 8, 0)}, args = rp_value_tuple(v, 2);
+        rp_jit *f = jit_at(joining, 2, RP_DYNAMIC_ALL, NULL);
+        CHECK_OK(rp_jit_mark_dynamic(f, marked[i], 0, 2, INT64_MAX, &err), &err);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+        if (!strstr(err.text, "Constraints violated")) fail_msg("%s: %s", marked[i], err.text);
+        rp_jit_free(f);
+    }
+}
+
 /* --- limits ------------------------------------------------------------------------------------- */
 
 static rp_jit *limited(rp_jit_fn fn, rp_dynamic dynamic, uint32_t limit, uint32_t all) {
@@ -592,6 +620,7 @@ int main(void) {
         cmocka_unit_test(marked_sizes_are_symbols_at_once),
         cmocka_unit_test(a_static_mark_holds),
         cmocka_unit_test(a_mark_that_does_not_hold_is_an_error),
+        cmocka_unit_test(sizes_that_are_one_have_the_mark_of_each),
         cmocka_unit_test(past_the_limit_one_entry_serves_all_sizes),
         cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),

@@ -98,9 +98,49 @@ static void the_host_computes_what_a_gpu_does_not(void **state) {
     rp_device_close(d);
 }
 
+static rp_status halved(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    *result = rp_jit_value(call, rp_custom(rp_jit_graph(call), "unlowered::halve", &x, 1,
+                                           RP_DTYPE_F32, rp_tensor_shape(x)));
+    return RP_OK;
+}
+
+/* Also where that is all: there is no kernel in front of it nor behind. */
+static void the_host_may_compute_it_all(void **state) {
+    static const char *const settings[] = {"level=2", "level=0", "level=2"};
+    rp_error err = {0};
+    rp_device *d = NULL;
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    CHECK_OK(rp_device_open("cuda:0", 1, &d, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        float x[N] = {1, 2, 3, 4}, y[N] = {0};
+        rp_value v = f32_of(x, 1, N, 0), args = rp_value_tuple(&v, 1);
+        rp_buffer to = f32_of(y, 1, N, 0).tensor;
+        rp_jit *f = NULL;
+        rp_jit_options options = jit_options(halved);
+        options.device = d;
+        options.fullgraph = i == 2;
+        CHECK_OK(jit_of(options, settings[i], &f, &err), &err);
+        rp_status st = rp_jit_run_into(f, &args, &to, 1, &err);
+        if (i == 2) {
+            assert_int_equal(st, RP_UNSUPPORTED);
+            assert_non_null(strstr(err.text, "graph break with fullgraph: unlowered::halve"));
+        } else {
+            CHECK_OK(st, &err);
+            for (int k = 0; k < N; k++) assert_true(y[k] == x[k] / 2);
+        }
+        rp_jit_free(f);
+    }
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_computes_what_a_gpu_does_not),
+        cmocka_unit_test(the_host_may_compute_it_all),
     };
     rp_error err = {0};
     rp_op_desc halving = {

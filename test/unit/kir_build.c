@@ -453,6 +453,21 @@ static void data_ranges_follow_the_ops(void **state) {
     kir_free(f);
 }
 
+/* f32 has every integer up to 2^24, and behind that every other one. */
+static void what_f32_holds_is_not_rounded_to_odd(void **state) {
+    kir_ref i;
+    kir_func *f = kernel(4, &i);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_I32, 0, 0, 0);
+    kir_ref v = kir_load(f, x, i);
+
+    (void)state;
+    for (int bits = 23; bits <= 27; bits++) {
+        kir_ref to = kir_cvt_odd(f, kir_band(f, v, (INT64_C(1) << bits) - 1));
+        assert_int_equal(f->insts[to].op, bits <= 24 ? KIR_CVT : KIR_CVT_ODD);
+    }
+    kir_free(f);
+}
+
 static void building_survives_lost_allocations(void **state) {
     size_t live = base_live();
     bool fired = true;
@@ -495,6 +510,7 @@ int main(void) {
         cmocka_unit_test(unclosed_blocks_do_not_verify),
         cmocka_unit_test(names_and_buffers_are_checked),
         cmocka_unit_test(data_ranges_follow_the_ops),
+        cmocka_unit_test(what_f32_holds_is_not_rounded_to_odd),
         cmocka_unit_test(building_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("kir_build", tests, NULL, NULL);

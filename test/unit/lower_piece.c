@@ -175,6 +175,39 @@ static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph_free(g);
 }
 
+/* Where anybody else reads them, the kernel makes a single row, too. */
+static void rows_that_others_read_are_made_for_all(void **state) {
+    static const struct {
+        const char *more;
+        uint32_t left_out;
+    } cases[] = {{"ret %0", 1},
+                 {"%1 = matmul %y, %d {trans_b=true}\n  ret %0, %1", 1},
+                 {"ret %0, %y", 0},
+                 {"%1 = neg %y\n  ret %0, %1", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        lower_options o = {.target = GEN_CUDA};
+        rp_error err = {0};
+        lower_piece p;
+        ir_graph *g = NULL;
+        uint32_t left_out = 0;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: f32[T,64]) where T in [1,64] {\n  %%w = param @w : "
+                       "q4_1[96,64]\n  %%h = exp %%x\n  %%q = quantize %%h {dtype=i16b32}\n"
+                       "  %%y = dequant %%q\n  %%d = dequant %%w\n"
+                       "  %%0 = matmul %%y, %%d {trans_b=true}\n  %s\n}\n",
+                       cases[i].more);
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(target_lower(g, &o, &p, &err), &err);
+        for (uint32_t k = 0; k < p.n_launches; k++)
+            left_out += p.launches[k].n_alts > 1 && !p.launches[k].alts[0].symbol;
+        if (left_out != cases[i].left_out) fail_msg("%s: %u", cases[i].more, left_out);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* Kernels of which nothing ever runs. */
 static uint32_t count_left_out(const ir_graph *g) {
     lower_options o = {.target = GEN_CUDA};
@@ -689,6 +722,35 @@ static void slices_of_blocks_are_refused(void **state) {
         }
 }
 
+/* As many as gen/embed/product.h takes at once at most, of 76 bytes a block of 32, and one packed one. */
+static void rows_of_blocks_have_room_to_lie_side_by_side(void **state) {
+    enum { ROWS = 8, LANES = 76, PACKED = 72 };
+    (void)state;
+    for (int k = 32; k <= 4096; k *= 2) {
+        char text[512];
+        rp_error err = {0};
+        ir_graph *g;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: f32[T,%d]) -> f32[T,64] where T in [1,64] {\n"
+                       "  %%w = param @w : q4_1[64,%d]\n  %%q = quantize %%x {dtype=i16b32}\n"
+                       "  %%y = dequant %%q\n  %%d = dequant %%w\n"
+                       "  %%0 = matmul %%y, %%d {trans_b=true}\n  ret %%0\n}\n",
+                       k, k);
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        for (gen_isa isa = GEN_ISA_PORTABLE; isa <= GEN_ISA_AVX512; isa++) {
+            lower_options o = {.isa = isa};
+            lower_piece p;
+            bool any = false;
+            CHECK_OK(target_lower(g, &o, &p, &err), &err);
+            for (uint32_t i = 0; i < p.n_launches; i++)
+                any = any || p.launches[i].alts[0].scratch >= k / 32 * (ROWS * LANES + PACKED);
+            lower_done(&p);
+            assert_true(any);
+        }
+        ir_graph_free(g);
+    }
+}
+
 static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
@@ -727,6 +789,7 @@ int main(void) {
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(large_matrices_of_few_rows_are_read_where_they_lie),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
+        cmocka_unit_test(rows_that_others_read_are_made_for_all),
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
@@ -736,6 +799,7 @@ int main(void) {
         cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),
         cmocka_unit_test(products_of_many_rows_have_tiles_that_fit),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
+        cmocka_unit_test(rows_of_blocks_have_room_to_lie_side_by_side),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,9 +184,12 @@ static void bad_metadata(void **state) {
     gguf_kv_u32(&b, "general.alignment", 24);
     bad_file(&b, RP_CORRUPT, "general.alignment is 24");
     b = (gguf_builder){0};
-    gguf_kv_u32(&b, "\x1b[31mred\n", 1);
-    gguf_kv_u32(&b, "\x1b[31mred\n", 1);
-    bad_file(&b, RP_CORRUPT, "key '?[31mred?' appears twice");
+    gguf_kv_u32(&b, "general.alignment", 1u << 21);
+    bad_file(&b, RP_CORRUPT, "general.alignment is 2097152");
+    b = (gguf_builder){0};
+    gguf_kv_u32(&b, "\x1b[31mred~\x7f", 1);
+    gguf_kv_u32(&b, "\x1b[31mred~\x7f", 1);
+    bad_file(&b, RP_CORRUPT, "key '?[31mred~?' appears twice");
 }
 
 static void bad_tensors(void **state) {

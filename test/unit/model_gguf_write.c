@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "model/gguf_write.h"
+#include "reprise/model.h"
 
 typedef struct both {
     model_source *made, *read;
@@ -181,11 +183,35 @@ static void lost_memory_writes_no_other_file(void **state) {
     model_source_free(s);
 }
 
+/* A model is written whole and has its name, or the call fails: whichever call of the system does. */
+static void no_failure_is_passed_over(void **state) {
+    char path[512];
+    bool failed = true;
+    int told = 0;
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/whole.gguf", getenv("TMPDIR"));
+    for (uint64_t n = 1; failed; n++) {
+        rp_error err = {0};
+        uint64_t bytes = 0;
+        (void)unlink(path);
+        (void)base_sys_fail_nth(n);
+        const rp_status st = rp_model_synthesize("tiny", path, &bytes, &err);
+        failed = base_sys_fail_nth(0);
+        if ((st == RP_OK) == failed) fail_msg("call %d: %s", (int)n, err.text);
+        assert_int_equal(access(path, F_OK) == 0, st == RP_OK);
+        assert_int_equal(bytes > 0, st == RP_OK);
+        told += failed;
+    }
+    assert_true(told > 3);
+    (void)unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_the_model),
         cmocka_unit_test(tensors_of_any_size_come_back),
         cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(no_failure_is_passed_over),
         cmocka_unit_test(lost_memory_writes_no_other_file),
     };
     return cmocka_run_group_tests_name("unit/model_gguf_write", tests, NULL, NULL);

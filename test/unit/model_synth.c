@@ -51,6 +51,12 @@ static void specs(void **state) {
     refused(
         "synthetic:tiny,dtype=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "more than 63 characters");
+    char part[80] = "synthetic:";
+    const size_t from = strlen(part);
+    memset(part + from, 'a', 63);
+    refused(part, "no synthetic model 'aaa");
+    part[from + 63] = 'a';
+    refused(part, "more than 63 characters");
     refused("tiny", "starts with 'synthetic:'");
 }
 

@@ -33,9 +33,12 @@ static rp_status curve_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_a
     return RP_OK;
 }
 
+static int shape_calls;
+
 static rp_status curve_shape(const rp_op_call *call, const rp_tensor *in, uint32_t n_in,
                              rp_tensor_type *out, uint32_t n_out, rp_error *err) {
     (void)n_in, (void)n_out, (void)err;
+    shape_calls++;
     rp_dim n = rp_dim_mul(rp_tensor_dim(in[0], 0), rp_op_call_attr(call, "times")->i);
     *out = (rp_tensor_type){RP_DTYPE_F32, RP_SHAPE(n)};
     return RP_OK;
@@ -83,6 +86,29 @@ static int registered(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         CHECK_OK(rp_op_register(&all[i], &err), &err);
     return 0;
+}
+
+/* The shape function of an op sees tensors of its own graph alone. */
+static void tensors_of_others_are_not_shown(void **state) {
+    static const rp_op_attr factor = {.name = "factor", .kind = RP_OP_F64, .f = 2};
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("own"), *other = rp_graph_new("other");
+    rp_tensor x = rp_input(other, "x", RP_DTYPE_F32, RP_SHAPE(4)), y;
+    (void)state;
+    const rp_custom_args call = {.size = sizeof call,
+                                 .name = "attrs::curve",
+                                 .args = &x,
+                                 .n = 1,
+                                 .attrs = &factor,
+                                 .n_attrs = 1};
+    shape_calls = 0;
+    rp_custom_call(g, &call, &y, 1);
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    assert_non_null(
+        strstr(err.text, "custom: operand 0 of attrs::curve is not a tensor of graph @own"));
+    assert_int_equal(shape_calls, 0);
+    rp_graph_free(other);
+    rp_graph_free(g);
 }
 
 /* Two lists are equal where every attribute is: each of them, whichever differs, of each kind and at each end of a list. */
@@ -437,6 +463,7 @@ static void values_of_an_unknown_op_are_not_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_of_others_are_not_shown),
         cmocka_unit_test(each_difference_counts),
         cmocka_unit_test(the_text_is_canonical),
         cmocka_unit_test(calls_are_checked),

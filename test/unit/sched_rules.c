@@ -158,12 +158,38 @@ static void items_of_a_thread_are_scaled(void **state) {
     sched_free(s);
 }
 
+/* A loop that is to be cut becomes two, one within the other, where that is not too deep. */
+static void blocks_too_deep_to_cut_stay(void **state) {
+    (void)state;
+    for (uint32_t depth = KIR_MAX_DEPTH - 2; depth <= KIR_MAX_DEPTH; depth++) {
+        rp_error err = {0};
+        sched *s = NULL;
+        kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+        const uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+        (void)kir_begin(f, KIR_PAR, kir_const_i(f, 4));
+        for (uint32_t i = 2; i < depth; i++) (void)kir_begin(f, KIR_LOOP, kir_const_i(f, 2));
+        kir_ref k = kir_begin(f, KIR_LOOP, kir_const_i(f, 64));
+        kir_ref at = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IDIV, k, kir_const_i(f, 8)),
+                             kir_bin(f, KIR_IMOD, k, kir_const_i(f, 8)));
+        kir_store(f, y, at, kir_const_f(f, 1));
+        for (uint32_t i = 0; i < depth; i++) kir_end(f);
+        CHECK_OK(kir_status(f, &err), &err);
+        CHECK_OK(sched_make(&sched_cpu, f, &s, &err), &err);
+        uint32_t loops = 0;
+        for (kir_ref r = 0; r < s->f->n_insts; r++) loops += s->f->insts[r].op == KIR_LOOP;
+        assert_int_equal(loops, depth < KIR_MAX_DEPTH ? depth : depth - 1);
+        sched_free(s);
+        kir_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_a_model),
         cmocka_unit_test(kernels_of_random_graphs),
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
         cmocka_unit_test(items_of_a_thread_are_scaled),
+        cmocka_unit_test(blocks_too_deep_to_cut_stay),
         cmocka_unit_test(reading_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("sched_rules", tests, NULL, NULL);

@@ -27,6 +27,23 @@ static void a_finished_trace_shows_itself(void **state) {
     heard_done(&heard);
 }
 
+/* Sizes of a function that compiles itself may be multiples. */
+static void what_divides_a_symbol_is_a_guard(void **state) {
+    rp_error err = {0};
+    base_buf heard;
+    (void)state;
+    heard_start(&heard, "guards");
+    rp_graph *g = rp_graph_new("rows");
+    (void)ir_dim_symbol(ir_graph_dims(trace_graph_ir(g)), "K", 4, 64, 4);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "T", 2, 9))), y = rp_exp(x);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_HEARD(&heard, "[guards] GUARDS of rows:\n[guards] - 4 <= K <= 64\n"
+                        "[guards] - K % 4 == 0\n[guards] - 2 <= T <= 9\n"
+                        "[guards] - tensor 'x' (input): f32[T]\n");
+    rp_graph_free(g);
+    heard_done(&heard);
+}
+
 static void a_refused_trace_is_a_break(void **state) {
     rp_error err = {0};
     base_buf heard;
@@ -55,6 +72,7 @@ static void a_refused_trace_is_a_break(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_finished_trace_shows_itself),
+        cmocka_unit_test(what_divides_a_symbol_is_a_guard),
         cmocka_unit_test(a_refused_trace_is_a_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
