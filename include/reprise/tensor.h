@@ -47,7 +47,10 @@ RP_API rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shap
 RP_API rp_tensor rp_mutable_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
+/* Of an integer type less than 2^53, from which on a double does not have every integer; rp_const_int takes them all. What does not
+ * fit into the type is rounded once, or saturates. */
 RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
+RP_API rp_tensor rp_const_int(rp_graph *g, rp_dtype dtype, int64_t value);
 RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
 RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
 /* A size as a value: f32, i32 or i64 of rank 0. */
@@ -76,9 +79,12 @@ RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low
  * bits of an integer, and what a float gives there depends on the machine. */
 RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
-/* a op scalar, in the dtype of a. */
+/* a op scalar, in the dtype of a: rp_const says which doubles an integer type takes, here and in the calls below; rp_add_int and
+ * rp_mul_int take any integer, and others rp_const_int as a tensor. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
 RP_API rp_tensor rp_mul_scalar(rp_tensor a, double s);
+RP_API rp_tensor rp_add_int(rp_tensor a, int64_t s);
+RP_API rp_tensor rp_mul_int(rp_tensor a, int64_t s);
 RP_API rp_tensor rp_clamp(rp_tensor a, double lo, double hi);           /* NaN stays */
 RP_API rp_tensor rp_masked_fill(rp_tensor a, rp_tensor mask, double s); /* s where mask is true */
 RP_API rp_tensor rp_log1p(rp_tensor a); /* log(1 + a), also where a is small */
@@ -320,6 +326,7 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_param(...) RP_AT("rp_param", (rp_param)(__VA_ARGS__))
 #define rp_state(...) RP_AT("rp_state", (rp_state)(__VA_ARGS__))
 #define rp_const(...) RP_AT("rp_const", (rp_const)(__VA_ARGS__))
+#define rp_const_int(...) RP_AT("rp_const_int", (rp_const_int)(__VA_ARGS__))
 #define rp_iota(...) RP_AT("rp_iota", (rp_iota)(__VA_ARGS__))
 #define rp_empty(...) RP_AT("rp_empty", (rp_empty)(__VA_ARGS__))
 #define rp_cast(...) RP_AT("rp_cast", (rp_cast)(__VA_ARGS__))
@@ -328,6 +335,8 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))
 #define rp_add_scalar(...) RP_AT("rp_add_scalar", (rp_add_scalar)(__VA_ARGS__))
 #define rp_mul_scalar(...) RP_AT("rp_mul_scalar", (rp_mul_scalar)(__VA_ARGS__))
+#define rp_add_int(...) RP_AT("rp_add_int", (rp_add_int)(__VA_ARGS__))
+#define rp_mul_int(...) RP_AT("rp_mul_int", (rp_mul_int)(__VA_ARGS__))
 #define rp_clamp(...) RP_AT("rp_clamp", (rp_clamp)(__VA_ARGS__))
 #define rp_masked_fill(...) RP_AT("rp_masked_fill", (rp_masked_fill)(__VA_ARGS__))
 #define rp_log1p(...) RP_AT("rp_log1p", (rp_log1p)(__VA_ARGS__))

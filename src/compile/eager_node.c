@@ -353,7 +353,15 @@ static rp_status graphs_node(eager *e, ir_ref r) {
     lower_launch own;
     uint32_t n_args = n->n_in + n->n_more + 1;
     RP_TRY(lower_control_launch(e->g, r, e->out, &own, e->err));
-    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        lower_view copy;
+        if (!lower_carries_given(e->g, n, i)) {
+            RP_TRY(eager_dense(e, n->in[i], &args[i]));
+            continue;
+        }
+        RP_TRY(eager_copy_value(e, eager_at(e, n->in[i]), &e->view[n->in[i]], &copy));
+        args[i] = copy.at;
+    }
     RP_TRY(results(e, r, &args[n->n_in]));
     for (uint32_t i = 0; i < lower_carried(n); i++) {
         ir_node type = lower_result_type(n, i);

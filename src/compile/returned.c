@@ -1,4 +1,4 @@
-/* A copy of bytes by the portable kernel, with the plan's own symbols. */
+/* A copy of bytes, or of bools, by the portable kernel, with the plan's own symbols. */
 #include "compile/returned.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define GRAIN 65536
 
-static rp_status add_record(plan *p, const plan_size *bytes, uint32_t *out, rp_error *err) {
+static rp_status add_record(plan *p, const plan_leaf *leaf, uint32_t *out, rp_error *err) {
     const ir_dim_code one = {.n = 1, .op = {IR_DIM_CODE_CONST}, .k = {1}};
     uint32_t n = eager_record_forms(1, 2, 0);
     size_t size = sizeof(eager_record) + n * sizeof(ir_dim_code);
@@ -16,8 +16,8 @@ static rp_status add_record(plan *p, const plan_size *bytes, uint32_t *out, rp_e
     r->rank = 1;
     r->n_operands = 2;
     r->unit = 1;
-    r->mem[0].dtype = r->mem[1].dtype = RP_DTYPE_U8;
-    r->form[0] = *bytes;
+    r->mem[0].dtype = r->mem[1].dtype = leaf->dtype == RP_DTYPE_BOOL ? RP_DTYPE_BOOL : RP_DTYPE_U8;
+    r->form[0] = leaf->bytes;
     for (uint32_t k = 0; k < 2; k++) r->form[eager_record_operand(r, k) + 1] = one;
     p->consts[p->n_consts] = (plan_const){r, (uint32_t)size};
     *out = p->n_consts++;
@@ -45,7 +45,7 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err)
     uint32_t record, symbols;
     plan_arg *args = base_arena_array(p->arena, 3, sizeof *args);
     if (!args) return rp_fail(err, RP_NOMEM, "plan launch");
-    RP_TRY(add_record(p, &p->outputs[i].bytes, &record, err));
+    RP_TRY(add_record(p, &p->outputs[i], &record, err));
     RP_TRY(own_symbols(p, &symbols, err));
     args[0] = (plan_arg){from.seg, from.idx, BASE_READS};
     args[1] = (plan_arg){PLAN_OUTPUT, i, BASE_WRITES};

@@ -60,6 +60,7 @@ typedef void row_fn(char *y, const char *src, const place *at, int64_t n, int64_
 #undef OP
 ROW(uint8_t, put_8, b)
 ROW(uint16_t, put_16, b)
+ROW(uint8_t, put_bool, b != 0)
 
 enum { F32, F64, I32, I64, TYPES };
 
@@ -70,6 +71,7 @@ static row_fn *row_of(uint32_t op, rp_dtype t) {
 #include "ir/ops.def"
     };
 #undef OP
+    if (op == IR_scatter && t == RP_DTYPE_BOOL) return put_bool;
     if (op == IR_scatter) { /* bits, whatever they mean */
         const size_t size = rp_dtype_block_bytes(t);
         return size == 1 ? put_8 : size == 2 ? put_16 : rows[op][size == 4 ? I32 : I64];
@@ -87,6 +89,7 @@ typedef struct part {
     const void *index;     /* of the part's first row */
     int64_t index_columns; /* entries of it in a row: 0 for one of the whole row */
     bool index_wide;       /* i64 */
+    bool bools;            /* of which 0 or 1 is stored */
     const char *src;
     char *y;
 } part;
@@ -131,6 +134,13 @@ static void join_elements(const part *p, row_fn *row_join) {
     row_join(p->y, p->src, at, n, 1);
 }
 
+static void copy_row(const part *p, char *restrict y, const char *restrict x, size_t length) {
+    if (!p->bools)
+        memcpy(y, x, length);
+    else
+        for (size_t i = 0; i < length; i++) y[i] = x[i] != 0;
+}
+
 /* x as it is; where a part has whole rows, at once. */
 static void copy(const part *p, const char *x) {
     const bool whole = p->width == p->inner;
@@ -138,7 +148,7 @@ static void copy(const part *p, const char *x) {
     const int64_t rows = whole ? p->end > p->begin : p->end - p->begin;
     const size_t length = whole ? (size_t)(p->end - p->begin) * line : (size_t)p->width * p->size;
     for (int64_t i = p->begin; i < p->begin + rows; i++)
-        memcpy(p->y + (size_t)i * line, x + (size_t)i * line, length);
+        copy_row(p, p->y + (size_t)i * line, x + (size_t)i * line, length);
 }
 
 uint32_t gen_scatter_groups(const ir_dims *t, ir_dim inner) {
@@ -177,6 +187,7 @@ void gen_scatter(void *const *arg, const long long *dim, long long begin, long l
                         .index = (const char *)arg[1] + (size_t)at * index_size,
                         .index_columns = columns,
                         .index_wide = r->index_dtype == RP_DTYPE_I64,
+                        .bools = r->dtype == RP_DTYPE_BOOL,
                         .src = (const char *)arg[2] + (size_t)(o * k * inner + column) * size,
                         .y = (char *)arg[3] + (size_t)(o * n * inner + column) * size};
         copy(&p, (const char *)arg[0] + (size_t)(o * n * inner + column) * size);

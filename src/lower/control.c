@@ -40,13 +40,29 @@ rp_status lower_control_launch(const ir_graph *g, ir_ref r, lower_piece *p, lowe
     return c->length == IR_DIM_BAD ? rp_fail(err, RP_NOMEM, "length of a scan") : RP_OK;
 }
 
+/* Whether r is memory, or a part of it, that somebody else may have written. */
+static bool is_given(const ir_graph *g, ir_ref r) {
+    const ir_node *x = ir_node_at(g, r);
+    while (ir_op_table(x->op)->kind == IR_KIND_VIEW && x->op != IR_result && x->memory == IR_NONE)
+        x = ir_node_at(g, x->in[0]);
+    if (x->memory != IR_NONE) return ir_node_at(g, x->memory)->op != IR_empty;
+    return x->op == IR_param || x->op == IR_custom;
+}
+
+bool lower_carries_given(const ir_graph *g, const ir_node *n, uint32_t i) {
+    return i < lower_carried(n) && !(ir_node_writes(n) >> i & 1) &&
+           ir_node_at(g, n->in[i])->dtype == RP_DTYPE_BOOL && is_given(g, n->in[i]);
+}
+
 rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r) {
     lower_ref args[LOWER_MAX_CONTROL_ARGS];
     lower_launch own;
     uint32_t n_args = 0;
     RP_TRY(lower_control_launch(L->g, r, L->out, &own, L->err));
     for (uint32_t i = 0; i < n->n_in; i++)
-        RP_TRY(lower_operand_memory(L, n->in[i], &args[n_args++]));
+        RP_TRY(lower_carries_given(L->g, n, i)
+                   ? lower_copy(L, n->in[i], &args[n_args++])
+                   : lower_operand_memory(L, n->in[i], &args[n_args++]));
     for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[n_args++]));
     for (uint32_t i = 0; i < lower_carried(n); i++) {
         ir_node type = lower_result_type(n, i);

@@ -232,6 +232,8 @@ rp_status lower_control_launch(const ir_graph *g, ir_ref r, lower_piece *p, lowe
                                rp_error *err) RP_MUST_USE;
 /* Its first results that are carried, each of which wants a second place. */
 uint32_t lower_carried(const ir_node *n);
+/* Whether operand i is carried, so that it may be a result as it is, and has bools of which others may have written any byte. */
+bool lower_carries_given(const ir_graph *g, const ir_node *n, uint32_t i);
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;

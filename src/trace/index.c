@@ -159,7 +159,7 @@ rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor 
 rp_tensor(rp_tril_mask)(rp_graph *g, rp_dim rows, rp_dim cols, int64_t offset) {
     rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows, cols), 0);
     rp_tensor col = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows, cols), 1);
-    return rp_le(col, offset ? rp_add_scalar(row, (double)offset) : row);
+    return rp_le(col, offset ? rp_add_int(row, offset) : row);
 }
 
 rp_tensor rp_masked_fill(rp_tensor a, rp_tensor mask, double s) {

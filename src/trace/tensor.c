@@ -2,8 +2,10 @@
  *
  * Each function appends one node (a few for scalars); composites are in the other files of this room. */
 #include <assert.h>
+#include <math.h>
 
 #include "base/alloc.h"
+#include "ir/eval.h"
 #include "trace/record.h"
 
 #define MAX_OPERANDS 32 /* on the stack; more are allocated */
@@ -183,11 +185,41 @@ rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape
     return leaf(g, IR_LEAF_STATE, name, dtype, shape);
 }
 
-rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value) {
+static rp_tensor add_const(rp_graph *g, rp_dtype dtype, double value) {
     rp_tensor out = trace_bad(g);
     if (!trace_ready(g)) return trace_bad(g);
     if (ir_add_const(g->ir, dtype, value, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return trace_made(g, out.ref);
+}
+
+/* From here on not every integer is a double. */
+#define NOT_EXACT 0x1p53
+
+static bool is_integer(rp_dtype t) {
+    return t < RP_DTYPE_COUNT_ && t != RP_DTYPE_BOOL && !ir_dtype_is_real(t) &&
+           !rp_dtype_is_quant(t);
+}
+
+rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value) {
+    if (!trace_ready(g)) return trace_bad(g);
+    if (is_integer(dtype) && isfinite(value) && fabs(value) >= NOT_EXACT) {
+        (void)rp_fail(&g->err, RP_INVALID,
+                      "const: %.0f of %s: from 2^53 on a double does not have every integer; use "
+                      "rp_const_int, rp_add_int or rp_mul_int",
+                      value, rp_dtype_name(dtype));
+        return trace_bad(g);
+    }
+    return add_const(g, dtype, value);
+}
+
+/* A constant of the IR is a double: one that has no double is made of its halves. */
+rp_tensor rp_const_int(rp_graph *g, rp_dtype dtype, int64_t value) {
+    const double as = dtype == RP_DTYPE_I64 ? (double)value : ir_from_i64(dtype, value);
+    if (dtype != RP_DTYPE_I64 || (as < 0x1p63 && (int64_t)as == value))
+        return add_const(g, dtype, as);
+    rp_tensor high = add_const(g, dtype, (double)(value >> 32));
+    rp_tensor low = add_const(g, dtype, (double)(value & UINT32_MAX));
+    return rp_add(rp_shift_left(high, add_const(g, dtype, 32)), low);
 }
 
 static ir_attr attr_shape(rp_graph *g, rp_shape s, ir_dim *dims) {
@@ -214,7 +246,7 @@ rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape) {
 rp_tensor(rp_dim_value)(rp_graph *g, rp_dim size, rp_dtype dtype) {
     int64_t n;
     if (!trace_ready(g)) return trace_bad(g);
-    if (rp_dim_is_const(size, &n)) return rp_const(g, dtype, (double)n);
+    if (rp_dim_is_const(size, &n)) return rp_const_int(g, dtype, n);
     ir_attr a[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},
                    {.key = IR_ATTR_SIZE, .u.dim = trace_dim(g, size)}};
     return trace_op(g, IR_size, NULL, 0, a, 2);
@@ -291,6 +323,14 @@ rp_tensor rp_add_scalar(rp_tensor a, double s) {
 
 rp_tensor rp_mul_scalar(rp_tensor a, double s) {
     return rp_mul(a, rp_const(a.graph, rp_tensor_dtype(a), s));
+}
+
+rp_tensor rp_add_int(rp_tensor a, int64_t s) {
+    return rp_add(a, rp_const_int(a.graph, rp_tensor_dtype(a), s));
+}
+
+rp_tensor rp_mul_int(rp_tensor a, int64_t s) {
+    return rp_mul(a, rp_const_int(a.graph, rp_tensor_dtype(a), s));
 }
 
 rp_tensor rp_cumsum(rp_tensor a, int axis) {

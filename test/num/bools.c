@@ -69,7 +69,146 @@ static void any_byte_but_zero_is_true(void **state) {
     }
 }
 
+/* --- what only moves bools ------------------------------------------------------------ */
+
+enum { SIX = 6, ROOM = 96, MOST = 32 };
+
+static void keeps(rp_graph *g, const rp_tensor *in, uint32_t n, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)g;
+    (void)n;
+    (void)user;
+    for (uint32_t i = 0; i < n_out; i++) out[i] = in[i];
+}
+
+/* x[0], which is false. */
+static rp_tensor first(rp_tensor x) {
+    return rp_reshape(rp_slice(x, 0, 0, 1), (rp_shape){0});
+}
+
+static void never(rp_graph *g, const rp_tensor *in, uint32_t n, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)g;
+    (void)n;
+    (void)n_out;
+    (void)user;
+    out[0] = first(in[0]);
+}
+
+/* Views, moves and scatters. */
+static uint32_t moves(rp_graph *g, rp_tensor x, rp_tensor y, rp_tensor *o) {
+    uint32_t n = 0;
+    rp_tensor i = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(SIX), 0), two[] = {x, y};
+    rp_tensor grid = rp_reshape(y, RP_SHAPE(2, 3)), other = rp_reshape(x, RP_SHAPE(2, 3));
+    rp_tensor wide = rp_broadcast(rp_unsqueeze(y, 1), RP_SHAPE(SIX, 5));
+    o[n++] = grid;
+    o[n++] = rp_flip(y, 0);
+    o[n++] = rp_transpose(grid, 0, 1);
+    o[n++] = rp_slice(y, 0, 1, 4);
+    o[n++] = rp_concat(two, 2, 0);
+    o[n++] = rp_gather(y, i);
+    o[n++] = rp_take_along(y, 0, i);
+    o[n++] = wide;
+    o[n++] = rp_cast(y, RP_DTYPE_BOOL);
+    o[n++] = rp_where(x, y, x);
+    o[n++] = rp_scatter(x, 0, rp_slice(i, 0, 0, 3), rp_slice(y, 0, 1, 4));
+    o[n++] = rp_scatter(other, 0, rp_reshape(rp_slice(i, 0, 1, 2), RP_SHAPE(1, 1)),
+                        rp_slice(grid, 0, 0, 1));
+    o[n++] = rp_scatter(rp_transpose(wide, 0, 1), 1,
+                        rp_reshape(rp_slice(i, 0, 2, 3), RP_SHAPE(1, 1)),
+                        rp_broadcast(rp_slice(y, 0, 1, 2), RP_SHAPE(5, 1)));
+    return n;
+}
+
+/* What runs of other graphs carry, stack and hand through. */
+static uint32_t bodies(rp_graph *g, rp_tensor x, rp_tensor y, rp_tensor *o) {
+    uint32_t n = 0;
+    rp_tensor q[2], in[] = {x, y};
+    rp_scan_args six = {.carried = &x, .sliced = &y, .n_carried = 1, .n_sliced = 1, .axis = 0};
+    rp_tensor empty = rp_slice(y, 0, 0, 0);
+    rp_scan_args none = {.carried = &x, .sliced = &empty, .n_carried = 1, .n_sliced = 1, .axis = 0};
+    rp_scan(g, keeps, NULL, &six, q, 2);
+    o[n++] = q[0];
+    o[n++] = q[1];
+    rp_scan(g, keeps, NULL, &none, q, 2);
+    o[n++] = q[0];
+    rp_while(never, keeps, NULL, in, 2, q, 2);
+    o[n++] = q[0];
+    o[n++] = q[1];
+    rp_cond(first(x), keeps, keeps, NULL, in, 2, q, 2);
+    o[n++] = q[0];
+    rp_call_graph(g, keeps, NULL, in, 2, q, 2);
+    o[n++] = q[1];
+    return n;
+}
+
+/* Memory that is written, and what is there and returned. */
+static uint32_t writes(rp_graph *g, rp_tensor x, rp_tensor y, rp_tensor *o) {
+    uint32_t n = 0;
+    rp_tensor s = rp_state(g, "s", RP_DTYPE_BOOL, RP_SHAPE(SIX));
+    rp_tensor w = rp_state(g, "w", RP_DTYPE_BOOL, RP_SHAPE(2, 3));
+    o[n++] = rp_update(s, y);
+    o[n++] = rp_update(w, rp_reshape(y, RP_SHAPE(2, 3)));
+    o[n++] = y;
+    o[n++] = x;
+    return n;
+}
+
+typedef uint32_t made(rp_graph *g, rp_tensor x, rp_tensor y, rp_tensor *o);
+
+static void run_made(made *of, int level, bool raw, uint8_t out[MOST][ROOM],
+                     uint8_t state[2][SIX]) {
+    uint8_t x[SIX] = {0, 1, 2, 128, 255, 0}, y[SIX] = {1, 2, 255, 0, 1, 0};
+    rp_error err = {0};
+    rp_tensor o[MOST];
+    rp_buffer given[] = {{RP_DTYPE_BOOL, 1, {SIX}, x}, {RP_DTYPE_BOOL, 1, {SIX}, y}};
+    rp_buffer to[MOST] = {0};
+    rp_compiled *c = NULL;
+    char setting[16];
+    for (int i = 0; !raw && i < SIX; i++) x[i] = x[i] != 0, y[i] = y[i] != 0;
+    rp_graph *g = rp_graph_new("bools");
+    rp_tensor in[] = {rp_input(g, "x", RP_DTYPE_BOOL, RP_SHAPE(SIX)),
+                      rp_input(g, "y", RP_DTYPE_BOOL, RP_SHAPE(SIX))};
+    const uint32_t n = of(g, in[0], in[1], o);
+    CHECK_OK(rp_graph_finish(g, o, n, &err), &err);
+    rp_compilation_config *cfg = rp_config_new();
+    (void)snprintf(setting, sizeof setting, "level=%d", level);
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    if (of == writes) {
+        CHECK_OK(rp_compiled_bind(c, "s", state[0], &err), &err);
+        CHECK_OK(rp_compiled_bind(c, "w", state[1], &err), &err);
+    }
+    CHECK_OK(rp_compiled_outputs(c, given, 2, to, n, &err), &err);
+    for (uint32_t i = 0; i < n; i++) to[i].data = out[i];
+    CHECK_OK(rp_compiled_run(c, given, 2, to, n, &err), &err);
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+}
+
+static void what_is_stored_is_0_or_1(void **state) {
+    static made *const all[] = {moves, bodies, writes};
+    static uint8_t got[MOST][ROOM], want[MOST][ROOM];
+    (void)state;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (int level = 0; level < 4; level++) {
+            uint8_t left[2][SIX] = {{3, 0, 9}, {0, 4, 0, 7}}, clean[2][SIX] = {{0}};
+            memset(got, 1, sizeof got);
+            memset(want, 1, sizeof want);
+            run_made(all[k], level, true, got, left);
+            run_made(all[k], level, false, want, clean);
+            for (int i = 0; i < MOST; i++)
+                for (int j = 0; j < ROOM; j++)
+                    if (got[i][j] > 1 || got[i][j] != want[i][j])
+                        fail_msg("graph %zu, level %d, result %d, byte %d: %d, not %d", k, level, i,
+                                 j, got[i][j], want[i][j]);
+            if (all[k] == writes) assert_memory_equal(left, clean, sizeof left);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_byte_but_zero_is_true)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_byte_but_zero_is_true),
+                                       cmocka_unit_test(what_is_stored_is_0_or_1)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@ enum { MOST = 64 };
 /* [n] of these numbers. */
 static rp_tensor row_of(rp_graph *g, rp_dtype t, const double *v, uint32_t n) {
     rp_tensor x[MOST];
-    for (uint32_t i = 0; i < n; i++) x[i] = rp_const(g, t, v[i]);
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = t == RP_DTYPE_I64 ? rp_const_int(g, t, (int64_t)v[i]) : rp_const(g, t, v[i]);
     return rp_stack(x, n, 0);
 }
 

@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "ir/eval.h"
 #include "reprise/nn.h"
+#include "reprise/reprise.h"
 #include "trace/trace.h"
 
 enum { A = 2, B = 3, C = 4, N = A * B * C };
@@ -830,9 +831,124 @@ static void composites_name_what_does_not_fit(void **state) {
     }
 }
 
+/* --- integers that a double does not have ------------------------------------------------- */
+
+static const int64_t integers[] = {0,
+                                   -5,
+                                   (INT64_C(1) << 53) - 1,
+                                   INT64_C(1) << 53,
+                                   (INT64_C(1) << 53) + 1,
+                                   -(INT64_C(1) << 53) - 1,
+                                   (INT64_C(1) << 62) + 3,
+                                   INT64_C(0x7fffffff00000001),
+                                   INT64_MAX,
+                                   INT64_MIN,
+                                   INT64_MIN + 1};
+enum { INTEGERS = sizeof integers / sizeof *integers, RESULTS = 3 * INTEGERS };
+
+static void check_integers(const char *by, const int64_t got[RESULTS]) {
+    for (int i = 0; i < INTEGERS; i++) {
+        const int64_t plus = (int64_t)((uint64_t)integers[i] + 7);
+        if (got[3 * i] != integers[i] || got[3 * i + 1] != plus || got[3 * i + 2] != integers[i])
+            fail_msg("%s: %lld is %lld, with 7 %lld, times 1 %lld", by, (long long)integers[i],
+                     (long long)got[3 * i], (long long)got[3 * i + 1], (long long)got[3 * i + 2]);
+    }
+}
+
+static void constants_have_all_bits_of_an_integer(void **state) {
+    static const char *const levels[] = {"level=0", "level=2"};
+    rp_graph *g = rp_graph_new("integers");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_I64, RP_SHAPE(2)), out[RESULTS];
+    rp_tensor seven = rp_reshape(rp_slice(x, 0, 0, 1), (rp_shape){0});
+    rp_tensor one = rp_reshape(rp_slice(x, 0, 1, 2), (rp_shape){0});
+    int64_t given[] = {7, 1}, got[RESULTS];
+    double bits[2];
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < INTEGERS; i++) {
+        out[3 * i] = rp_const_int(g, RP_DTYPE_I64, integers[i]);
+        out[3 * i + 1] = rp_add_int(seven, integers[i]);
+        out[3 * i + 2] = rp_mul_int(one, integers[i]);
+    }
+    CHECK_OK(rp_graph_finish(g, out, RESULTS, &err), &err);
+    ir_value in = {.rank = 1, .dim = {2}, .n = 2, .data = bits}, v[RESULTS] = {0};
+    for (int i = 0; i < 2; i++) ir_value_set_int(&in, i, given[i]);
+    CHECK_OK(ir_eval(trace_graph_ir(g), &in, NULL, NULL, NULL, v, &err), &err);
+    for (int i = 0; i < RESULTS; i++) {
+        got[i] = ir_value_int(&v[i], 0);
+        ir_value_done(&v[i]);
+    }
+    check_integers("interpreter", got);
+    for (int l = 0; l < 2; l++) {
+        rp_compilation_config *cfg = rp_config_new();
+        rp_compiled *c = NULL;
+        rp_buffer from = {RP_DTYPE_I64, 1, {2}, given}, to[RESULTS];
+        for (int i = 0; i < RESULTS; i++) to[i] = (rp_buffer){RP_DTYPE_I64, 0, {0}, &got[i]};
+        memset(got, 0, sizeof got);
+        CHECK_OK(rp_config_set(cfg, levels[l], &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_run(c, &from, 1, to, RESULTS, &err), &err);
+        check_integers(levels[l], got);
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+    }
+    rp_graph_free(g);
+}
+
+static void constants_of_other_types_are_rounded_once(void **state) {
+    static const struct {
+        rp_dtype t;
+        int64_t value;
+        double want;
+    } cases[] = {{RP_DTYPE_F32, (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1, 0x1.000002p60},
+                 {RP_DTYPE_I32, INT64_C(1) << 40, 0x1p31 - 1},
+                 {RP_DTYPE_BOOL, INT64_MIN, 1},
+                 {RP_DTYPE_F64, (INT64_C(1) << 53) + 1, 0x1p53}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        traced t = begin();
+        double got;
+        finish(&t, rp_const_int(t.g, cases[i].t, cases[i].value), &got, 1);
+        if (got != cases[i].want) fail_msg("case %zu: %a, not %a", i, got, cases[i].want);
+    }
+}
+
+static void doubles_that_are_no_certain_integer_are_refused(void **state) {
+    static const double values[] = {9007199254740993.0, -9007199254740993.0, 1e19};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int what = 0; what < 6; what++) {
+            const double v = values[i];
+            rp_graph *g = rp_graph_new("integers");
+            rp_error err = {0};
+            rp_tensor x = rp_input(g, "x", RP_DTYPE_I64, RP_SHAPE(2)), y = x;
+            switch (what) {
+            case 0: y = rp_const(g, RP_DTYPE_I64, v); break;
+            case 1: y = rp_add_scalar(x, v); break;
+            case 2: y = rp_mul_scalar(x, v); break;
+            case 3: y = rp_clamp(x, 0, v); break;
+            case 4: y = rp_masked_fill(x, rp_eq(x, x), v); break;
+            default: y = rp_pad(x, 0, 1, 0, v);
+            }
+            assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+            if (strncmp(err.text, __FILE__ ":", sizeof __FILE__) != 0 || strchr(err.text, '\n') ||
+                !strstr(err.text, " of i64: from 2^53 on a double does not have every integer; use "
+                                  "rp_const_int"))
+                fail_msg("%d of %.0f: %s", what, v, err.text);
+            rp_graph_free(g);
+        }
+    traced t = begin(); /* the last that is certain */
+    double got = 0;
+    finish(&t, rp_cast(rp_const(t.g, RP_DTYPE_I64, 0x1p53 - 1), RP_DTYPE_F64), &got, 1);
+    assert_true(got == 0x1p53 - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_numbers_are_of_key_and_place),
+        cmocka_unit_test(constants_have_all_bits_of_an_integer),
+        cmocka_unit_test(constants_of_other_types_are_rounded_once),
+        cmocka_unit_test(doubles_that_are_no_certain_integer_are_refused),
         cmocka_unit_test(means_and_variances_of_doubles),
         cmocka_unit_test(products_of_doubles),
         cmocka_unit_test(products_of_doubles_are_of_one_k_and_type),

@@ -1,5 +1,5 @@
 /* Data movement: copies of views, gather, iota. Bytes move as they are, in units of the record, unless
- * the source is a block format that is read as f32. */
+ * the source is a block format that is read as f32; of a bool 0 or 1 is stored. */
 #include <string.h>
 
 #include "compile/portable/box.h"
@@ -11,11 +11,19 @@ typedef struct place {
     int64_t at, step;
 } place;
 
+static void move_bools(place from, place to, int64_t n) {
+    const uint8_t *a = (const uint8_t *)from.o->base + from.at;
+    uint8_t *b = (uint8_t *)to.o->base + to.at;
+    for (int64_t i = 0; i < n; i++) b[i * to.step] = a[i * from.step] != 0;
+}
+
 static void move(const eager_record *r, place from, place to, int64_t n) {
     float x[BOX_RUN];
     size_t unit = r->unit;
     char *a = from.o->base + (size_t)from.at * unit, *b = to.o->base + (size_t)to.at * unit;
-    if (unit && from.step == 1 && to.step == 1) {
+    if (unit && to.o->dtype == RP_DTYPE_BOOL) {
+        move_bools(from, to, n);
+    } else if (unit && from.step == 1 && to.step == 1) {
         memcpy(b, a, (size_t)n * unit);
     } else if (unit) {
         for (int64_t i = 0; i < n;

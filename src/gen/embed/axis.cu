@@ -293,7 +293,7 @@ RP_FN void rk_scatter_line(const typename J::T *x, const I *index, const typenam
                            long long k, long long step, long long index_step)
 {
     __shared__ long long to[RK_SCATTER_TILE];
-    for (long long i = threadIdx.x; i < n; i += RK_SCATTER_THREADS) y[i * step] = x[i * step];
+    for (long long i = threadIdx.x; i < n; i += RK_SCATTER_THREADS) y[i * step] = J::kept(x[i * step]);
     for (long long first = 0; n > 0 && first < k; first += RK_SCATTER_TILE) {
         const int m = k - first < RK_SCATTER_TILE ? (int)(k - first) : RK_SCATTER_TILE;
         __syncthreads();
@@ -312,7 +312,7 @@ template <class J, class I>
 RP_FN void rk_scatter_alone(const typename J::T *x, const I *index, const typename J::T *src, typename J::T *y, long long n,
                             long long k, long long step, long long index_step)
 {
-    for (long long i = 0; i < n; i++) y[i * step] = x[i * step];
+    for (long long i = 0; i < n; i++) y[i * step] = J::kept(x[i * step]);
     for (long long i = 0; n > 0 && i < k; i++) {
         typename J::T *at = y + rk_index(index[i * index_step], n) * step;
         *at = J::of(*at, src[i * step]);

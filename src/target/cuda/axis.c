@@ -281,24 +281,26 @@ rp_status target_cuda_scan(lowerer *L, ir_ref r) {
 
 /* --- scatters ------------------------------------------------------------------------- */
 
-/* What is there, a, and what comes, b: integers over S and U, as ops.def has them. */
+/* What is there, a, and what comes, b: integers over S and U, as ops.def has them; `kept`: what stays. Of a bool 0 or 1 is stored. */
 static void put_join(lowerer *L, const ir_node *n, const char *name) {
     const ir_op_info *op = ir_op_table(n->op);
     const bool is_int = n->dtype == RP_DTYPE_I32 || n->dtype == RP_DTYPE_I64;
     const uint32_t bits = (uint32_t)rp_dtype_block_bytes(n->dtype) * 8;
+    const char *truth = n->dtype == RP_DTYPE_BOOL ? " != 0" : "";
     base_buf *b = &L->source;
     base_buf_printf(b, "struct %s_join {\n", name);
     if (n->op == IR_scatter)
-        base_buf_printf(b, "    typedef rp_u%u T;\n    RP_INLINE T of(T, T b) { return b; }\n};\n",
-                        bits);
+        base_buf_printf(b, "    typedef rp_u%u T;\n    RP_INLINE T of(T, T b) { return b%s; }\n",
+                        bits, truth);
     else if (is_int)
         base_buf_printf(b,
                         "    typedef rp_i%u T, S;\n    typedef rp_u%u U;\n    RP_INLINE T of(T a, "
-                        "T b) { return %s; }\n};\n",
+                        "T b) { return %s; }\n",
                         bits, bits, op->ints);
     else
-        base_buf_printf(b, "    typedef %s T;\n    RP_INLINE T of(T a, T b) { return %s; }\n};\n",
+        base_buf_printf(b, "    typedef %s T;\n    RP_INLINE T of(T a, T b) { return %s; }\n",
                         n->dtype == RP_DTYPE_F64 ? "double" : "float", op->expr);
+    base_buf_printf(b, "    RP_INLINE T kept(T a) { return a%s; }\n};\n", truth);
 }
 
 /* Whether the index has entries of its own along axes [from, to). */
