@@ -140,6 +140,16 @@ static void print_attention(const json_t *o, int indent) {
         (void)printf(" stays whole: %s\n", tool_html_string(o, "reason"));
 }
 
+static void print_refused(const json_t *o, int indent) {
+    (void)printf("%*srefused %s with ", indent, "", tool_html_string(o, "text"));
+    if (json_object_get(o, "groups"))
+        (void)printf("%.0f more that touch %s", tool_html_number(o, "groups"),
+                     tool_html_string(o, "value"));
+    else
+        (void)printf("group %.0f", tool_html_number(o, "group"));
+    (void)printf(": %s\n", tool_html_string(o, "reason"));
+}
+
 static void print_piece(const json_t *p, int indent) {
     const json_t *kernels = json_object_get(p, "kernels");
     size_t i;
@@ -154,9 +164,7 @@ static void print_piece(const json_t *p, int indent) {
     (void)printf(", %.0f after the passes; kernels: %zu\n", tool_html_number(p, "nodes_after"),
                  json_array_size(kernels));
     json_array_foreach(kernels, i, o) print_kernel(o, indent + 2);
-    json_array_foreach(json_object_get(p, "refused"), i, o)(void)
-        printf("%*srefused %s with group %.0f: %s\n", indent + 2, "", tool_html_string(o, "text"),
-               tool_html_number(o, "group"), tool_html_string(o, "reason"));
+    json_array_foreach(json_object_get(p, "refused"), i, o) print_refused(o, indent + 2);
     json_array_foreach(json_object_get(p, "attention"), i, o) print_attention(o, indent + 2);
 }
 

@@ -118,7 +118,14 @@ static void put_refused(FILE *f, const json_t *p) {
     json_array_foreach(list, i, o) {
         (void)fputs("<tr>", f);
         tool_html_element(f, "td class=\"k\"", tool_html_string(o, "text"));
-        tool_html_count(f, tool_html_number(o, "group"));
+        if (json_object_get(o, "groups")) {
+            char more[256];
+            (void)snprintf(more, sizeof more, "%.0f more that touch %s",
+                           tool_html_number(o, "groups"), tool_html_string(o, "value"));
+            tool_html_element(f, "td", more);
+        } else {
+            tool_html_count(f, tool_html_number(o, "group"));
+        }
         tool_html_element(f, "td", tool_html_string(o, "reason"));
         (void)fputs("</tr>\n", f);
     }

@@ -210,6 +210,15 @@ static json_t *refusals(const api_explained *e) {
         if (o) (void)json_object_set_new(o, "reason", json_string(r->reason));
         (void)json_array_append_new(list, o);
     }
+    for (uint32_t i = 0; i < e->fusion.n_far; i++) {
+        const pass_far *far = &e->fusion.far[i];
+        json_t *o = node_of(e->after, far->node);
+        if (o) (void)json_object_set_new(o, "groups", json_integer(far->n_groups));
+        if (o)
+            (void)json_object_set_new(o, "value", json_string(ir_name_of(e->after, far->value).s));
+        if (o) (void)json_object_set_new(o, "reason", json_string("too far back to be looked at"));
+        (void)json_array_append_new(list, o);
+    }
     return list;
 }
 

@@ -5,10 +5,12 @@
  * records, symbol order) are entered once. */
 #include "compile/assemble.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "compile/returned.h"
 
 #define NOWHERE ((plan_arg){.seg = PLAN_SEG_COUNT_})
@@ -28,12 +30,24 @@ typedef struct assembler {
     plan *p;
     plan_arg *at; /* by ref of g */
     distinct_tables *tables;
-    uint32_t cap_values, cap_packs;
+    base_map *modules, *functions, *packs; /* places in the tables of p, by what is there */
+    base_buf key;
     rp_error *err;
 } assembler;
 
 static bool is_somewhere(plan_arg a) {
     return a.seg != PLAN_SEG_COUNT_;
+}
+
+/* The place of a->key in a table of p, which is `next` for what is new there. */
+static rp_status place_of(assembler *a, base_map *m, uint32_t next, uint32_t *out) {
+    uint64_t at = next;
+    a->p->steps++;
+    RP_TRY(base_buf_status(&a->key, a->err));
+    if (!base_map_get(m, a->key.data, a->key.len, &at))
+        RP_TRY(base_map_put(m, a->key.data, a->key.len, at, a->err));
+    *out = (uint32_t)at;
+    return RP_OK;
 }
 
 static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size *out) {
@@ -94,16 +108,6 @@ static rp_status fill_outputs(assembler *a) {
     return RP_OK;
 }
 
-/* Leaves, and values that are returned twice. */
-static rp_status copy_outputs(assembler *a) {
-    for (uint32_t i = 0; i < a->p->n_outputs; i++) {
-        plan_arg from = a->at[storage_of(a, ir_output_at(a->g, i))];
-        if (from.seg == PLAN_OUTPUT && from.idx == i) continue;
-        RP_TRY(compile_return_copy(a->p, from, i, a->err));
-    }
-    return RP_OK;
-}
-
 static rp_status fill_symbols(assembler *a) {
     const ir_dims *dims = a->symbols;
     plan *p = a->p;
@@ -148,29 +152,65 @@ out:
 
 /* --- tables of a distinct piece --------------------------------------------- */
 
-static uint32_t add_module(plan *p, const compile_code *code) {
-    if (!code->has_code) return PLAN_BUILTIN;
-    for (uint32_t i = 0; i < p->n_modules; i++)
-        if (p->modules[i].key.lo == code->key.lo && p->modules[i].key.hi == code->key.hi) return i;
-    p->modules[p->n_modules] = (plan_module){code->key, code->isa_bits};
-    return p->n_modules++;
+static rp_status add_module(assembler *a, const compile_code *code, uint32_t *out) {
+    plan *p = a->p;
+    *out = PLAN_BUILTIN;
+    if (!code->has_code) return RP_OK;
+    base_buf_clear(&a->key);
+    base_buf_add(&a->key, &code->key, sizeof code->key);
+    RP_TRY(place_of(a, a->modules, p->n_modules, out));
+    if (*out == p->n_modules) p->modules[p->n_modules++] = (plan_module){code->key, code->isa_bits};
+    return RP_OK;
 }
 
-static uint32_t add_function(plan *p, uint32_t module, const char *symbol) {
-    for (uint32_t i = 0; i < p->n_functions; i++)
-        if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0)
-            return i;
-    p->functions[p->n_functions] = (plan_function){module, base_arena_str(p->arena, symbol)};
-    return p->n_functions++;
+static rp_status add_function(assembler *a, uint32_t module, const char *symbol, uint32_t *out) {
+    plan *p = a->p;
+    base_buf_clear(&a->key);
+    base_buf_add(&a->key, &module, sizeof module);
+    base_buf_puts(&a->key, symbol);
+    RP_TRY(place_of(a, a->functions, p->n_functions, out));
+    if (*out < p->n_functions) return RP_OK;
+    char *own = base_arena_str(p->arena, symbol);
+    if (!own) return rp_fail(a->err, RP_NOMEM, "plan function");
+    p->functions[p->n_functions++] = (plan_function){module, own};
+    return RP_OK;
 }
 
-/* The function behind a launch's symbol, which is built in or a kernel of the piece. */
-static uint32_t function_of(plan *p, const compile_lowered *low, const char *symbol) {
-    if (*symbol == '@') return add_function(p, PLAN_BUILTIN, symbol);
-    uint32_t i = 0;
-    while (strcmp(low->piece.kernels[i].name, symbol) != 0) i++;
+/* The function behind a launch's symbol, which is built in or one of the piece's kernels, by name. */
+static rp_status function_of(assembler *a, const compile_lowered *low, const base_map *kernels,
+                             const char *symbol, uint32_t *out) {
+    uint64_t i;
+    uint32_t module;
+    *out = PLAN_NO_FUNCTION;
+    if (!symbol) return RP_OK;
+    if (*symbol == '@') return add_function(a, PLAN_BUILTIN, symbol, out);
+    if (!base_map_get(kernels, symbol, strlen(symbol), &i))
+        return rp_fail(a->err, RP_INTERNAL, "no kernel is named %s", symbol);
     const compile_function *f = &low->functions[i];
-    return add_function(p, add_module(p, &f->code), f->symbol);
+    RP_TRY(add_module(a, &f->code, &module));
+    return add_function(a, module, f->symbol, out);
+}
+
+static rp_status enter_functions(assembler *a, distinct_tables *t, const compile_lowered *low) {
+    const lower_piece *l = &low->piece;
+    rp_status st = RP_OK;
+    base_map *kernels = base_map_new();
+    t->functions = base_alloc_array(l->n_launches * LOWER_MAX_ALTS + 1u, sizeof *t->functions);
+    if (!kernels || !t->functions) {
+        st = rp_fail(a->err, RP_NOMEM, "plan tables");
+        goto out;
+    }
+    for (uint32_t i = 0; i < l->n_kernels; i++) {
+        const char *name = l->kernels[i].name;
+        RP_TRY_OUT(base_map_put(kernels, name, strlen(name), i, a->err));
+    }
+    for (uint32_t i = 0; i < l->n_launches; i++)
+        for (uint32_t k = 0; k < l->launches[i].n_alts; k++)
+            RP_TRY_OUT(function_of(a, low, kernels, l->launches[i].alts[k].symbol,
+                                   &t->functions[i * LOWER_MAX_ALTS + k]));
+out:
+    base_map_free(kernels);
+    return st;
 }
 
 /* The plans of the graphs of its launches. */
@@ -203,17 +243,12 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     }
     uint32_t n = ir_dims_symbol_count(l->dims);
     uint32_t *map = base_arena_array(p->arena, n + 1u, sizeof *map);
-    t->functions = base_alloc_array(l->n_launches * LOWER_MAX_ALTS + 1u, sizeof *t->functions);
-    if (!map || !t->functions) return rp_fail(a->err, RP_NOMEM, "plan tables");
+    if (!map) return rp_fail(a->err, RP_NOMEM, "plan tables");
     for (uint32_t i = 0; i < n; i++)
         map[i] = ir_dims_find(a->symbols, ir_dims_symbol(l->dims, i)->name);
     t->dim_map = p->n_dim_maps;
     p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
-    for (uint32_t i = 0; i < l->n_launches; i++)
-        for (uint32_t k = 0; k < l->launches[i].n_alts; k++)
-            t->functions[i * LOWER_MAX_ALTS + k] =
-                l->launches[i].alts[k].symbol ? function_of(p, low, l->launches[i].alts[k].symbol)
-                                              : PLAN_NO_FUNCTION;
+    RP_TRY(enter_functions(a, t, low));
     return enter_inner(a, t, low);
 }
 
@@ -227,17 +262,15 @@ static rp_status add_value(assembler *a, const lower_piece *l, uint32_t temp, pl
     return RP_OK;
 }
 
-static bool same_section(const plan_section *x, const plan_section *y) {
-    if (x->n_params != y->n_params || x->rows != y->rows || x->by_k != y->by_k) return false;
-    return memcmp(x->params, y->params, x->n_params * sizeof *x->params) == 0;
-}
-
-static bool same_pack(const plan_pack *x, const plan_pack *y) {
-    if (x->dtype != y->dtype || x->k != y->k || x->n_sections != y->n_sections) return false;
-    if (x->swizzled != y->swizzled) return false;
-    for (uint32_t i = 0; i < x->n_sections; i++)
-        if (!same_section(&x->sections[i], &y->sections[i])) return false;
-    return true;
+/* Equal packs have equal keys. */
+static void pack_key(const plan_pack *k, base_buf *out) {
+    base_buf_clear(out);
+    base_buf_printf(out, "%d %" PRId64 " %d", k->dtype, k->k, k->swizzled);
+    for (uint32_t i = 0; i < k->n_sections; i++) {
+        const plan_section *s = &k->sections[i];
+        base_buf_printf(out, ", %" PRId64 " %" PRIu32, s->rows, s->by_k);
+        for (uint32_t j = 0; j < s->n_params; j++) base_buf_printf(out, " %" PRIu32, s->params[j]);
+    }
 }
 
 static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack *lp,
@@ -254,13 +287,10 @@ static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack 
         for (uint32_t j = 0; j < lp->sections[i].n_params; j++)
             k.sections[i].params[j] = a->at[sp->params[lp->sections[i].params[j]]].idx;
     }
-    for (uint32_t i = 0; i < p->n_packs; i++)
-        if (same_pack(&p->packs[i], &k)) {
-            *out = (plan_arg){.seg = PLAN_PACK, .idx = i};
-            return RP_OK;
-        }
-    *out = (plan_arg){.seg = PLAN_PACK, .idx = p->n_packs};
-    p->packs[p->n_packs++] = k;
+    pack_key(&k, &a->key);
+    *out = (plan_arg){.seg = PLAN_PACK};
+    RP_TRY(place_of(a, a->packs, p->n_packs, &out->idx));
+    if (out->idx == p->n_packs) p->packs[p->n_packs++] = k;
     return RP_OK;
 }
 
@@ -448,6 +478,18 @@ out:
     return st;
 }
 
+/* Leaves, and values that are returned twice. */
+static rp_status copy_outputs(assembler *a) {
+    uint32_t function;
+    for (uint32_t i = 0; i < a->p->n_outputs; i++) {
+        plan_arg from = a->at[storage_of(a, ir_output_at(a->g, i))];
+        if (from.seg == PLAN_OUTPUT && from.idx == i) continue;
+        RP_TRY(add_function(a, PLAN_BUILTIN, "@copy", &function));
+        RP_TRY(compile_return_copy(a->p, from, i, function, a->err));
+    }
+    return RP_OK;
+}
+
 /* --- whole plan ------------------------------------------------------------------ */
 
 static rp_status alloc_plan(assembler *a) {
@@ -493,10 +535,14 @@ rp_status compile_assemble(const ir_graph *g, const ir_dims *symbols, const spli
                    .s = s,
                    .lowered = lowered,
                    .err = err,
-                   .p = plan_new(ir_graph_name(g))};
+                   .p = plan_new(ir_graph_name(g)),
+                   .modules = base_map_new(),
+                   .functions = base_map_new(),
+                   .packs = base_map_new()};
+    base_buf_init(&a.key, 0);
     a.at = base_alloc_array(ir_graph_count(g) + 1u, sizeof *a.at);
     a.tables = base_alloc_array(s->n_pieces + 1u, sizeof *a.tables);
-    if (!a.p || !a.at || !a.tables) {
+    if (!a.p || !a.at || !a.tables || !a.modules || !a.functions || !a.packs) {
         st = rp_fail(err, RP_NOMEM, "plan");
         goto out;
     }
@@ -515,6 +561,10 @@ out:
         base_free(a.tables[i].functions);
         base_free(a.tables[i].inner);
     }
+    base_map_free(a.modules);
+    base_map_free(a.functions);
+    base_map_free(a.packs);
+    base_buf_done(&a.key);
     base_free(a.at);
     base_free(a.tables);
     plan_free(a.p);

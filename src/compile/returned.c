@@ -33,15 +33,8 @@ static rp_status own_symbols(plan *p, uint32_t *out, rp_error *err) {
     return RP_OK;
 }
 
-static uint32_t copy_function(plan *p) {
-    for (uint32_t i = 0; i < p->n_functions; i++)
-        if (p->functions[i].module == PLAN_BUILTIN && strcmp(p->functions[i].symbol, "@copy") == 0)
-            return i;
-    p->functions[p->n_functions] = (plan_function){PLAN_BUILTIN, "@copy"};
-    return p->n_functions++;
-}
-
-rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err) {
+rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, uint32_t function,
+                              rp_error *err) {
     uint32_t record, symbols;
     plan_arg *args = base_arena_array(p->arena, 3, sizeof *args);
     if (!args) return rp_fail(err, RP_NOMEM, "plan launch");
@@ -57,7 +50,7 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err)
                        .dim_map = symbols,
                        .args = args,
                        .n_args = 3};
-    l->alts[0] = (plan_alt){.max = INT64_MAX, .function = copy_function(p)};
+    l->alts[0] = (plan_alt){.max = INT64_MAX, .function = function};
     l->rows = l->items = p->outputs[i].bytes;
     if (from.seg == PLAN_ARENA) p->values[from.idx].last = p->n_launches - 1;
     p->pieces[p->n_pieces - 1].n++;

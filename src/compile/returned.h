@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Appends a launch to the last piece that copies `from` to output i. p has room for it: a launch, a function, a
- * record and a symbol map. */
-rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err) RP_MUST_USE;
+/* Appends a launch to the last piece that copies `from` to output i. function: of p, "@copy". p has room for a launch, a record and
+ * a symbol map. */
+rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, uint32_t function,
+                              rp_error *err) RP_MUST_USE;
 
 #endif

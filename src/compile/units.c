@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/str.h"
 
 /* Text of kernels that one unit holds when there are more: a compiler run that is not long beside the others, and few
@@ -26,8 +27,9 @@ typedef struct maker {
     gen_isa isa;
     known *known;
     uint32_t n_known;
-    uint32_t *owner; /* by kernel of all pieces: its place in known */
-    uint32_t *first; /* by piece: where its kernels begin in owner */
+    base_map *by_hash; /* places in known */
+    uint32_t *owner;   /* by kernel of all pieces: its place in known */
+    uint32_t *first;   /* by piece: where its kernels begin in owner */
     size_t unit_bytes;
     compile_units u;
 } maker;
@@ -52,11 +54,14 @@ rp_status compile_kernel_hash(const lower_piece *p, const lower_kernel *k, base_
     return st;
 }
 
-static uint32_t find_or_add(maker *m, known k) {
-    for (uint32_t i = 0; i < m->n_known; i++)
-        if (m->known[i].hash.lo == k.hash.lo && m->known[i].hash.hi == k.hash.hi) return i;
-    m->known[m->n_known] = k;
-    return m->n_known++;
+static rp_status find_or_add(maker *m, const known *k, uint32_t *out, rp_error *err) {
+    uint64_t at = m->n_known;
+    if (!base_map_get(m->by_hash, &k->hash, sizeof k->hash, &at)) {
+        RP_TRY(base_map_put(m->by_hash, &k->hash, sizeof k->hash, at, err));
+        m->known[m->n_known++] = *k;
+    }
+    *out = (uint32_t)at;
+    return RP_OK;
 }
 
 static rp_status enter_piece(maker *m, uint32_t piece, rp_error *err) {
@@ -64,7 +69,7 @@ static rp_status enter_piece(maker *m, uint32_t piece, rp_error *err) {
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         known k = {.piece = piece, .kernel = i};
         RP_TRY(compile_kernel_hash(p, &p->kernels[i], &k.hash, err));
-        m->owner[m->first[piece] + i] = find_or_add(m, k);
+        RP_TRY(find_or_add(m, &k, &m->owner[m->first[piece] + i], err));
     }
     return RP_OK;
 }
@@ -193,7 +198,9 @@ static rp_status make(maker *m, rp_error *err) {
     m->known = base_alloc_array(n + 1u, sizeof *m->known);
     m->owner = base_alloc_array(n + 1u, sizeof *m->owner);
     m->u.units = base_alloc_array(n + 1u, sizeof *m->u.units);
-    if (!m->known || !m->owner || !m->u.units) return rp_fail(err, RP_NOMEM, "%u kernels", n);
+    m->by_hash = base_map_new();
+    if (!m->known || !m->owner || !m->u.units || !m->by_hash)
+        return rp_fail(err, RP_NOMEM, "%u kernels", n);
     RP_TRY(enter_all(m, err));
     choose_unit_bytes(m);
     for (uint32_t i = 0; i < m->n; i++) RP_TRY(deal_piece(m, i, err));
@@ -207,6 +214,7 @@ rp_status compile_units_make(const lower_piece *const *pieces, uint32_t n, gen_i
     maker m = {.pieces = pieces, .n = n, .isa = isa};
     rp_status st = make(&m, err);
     base_free(m.known);
+    base_map_free(m.by_hash);
     base_free(m.owner);
     base_free(m.first);
     if (st == RP_OK)

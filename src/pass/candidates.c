@@ -1,7 +1,8 @@
 /* The groups that a node could join: those that make or read what it reads, and what each would save.
  *
- * A value remembers the latest groups that touched it, so a weight that thousands of groups read costs each of them as
- * much as one that few read. */
+ * A value remembers so many of the groups that touched it, so a weight that thousands of groups read costs each of them as
+ * much as one that few read: the latest of those that a node could join through it, which are loops with room, before any others. Of
+ * the rest a node is told how many there are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ static bool count_value(fuser *u, ir_ref s) {
     const ir_node *n = ir_node_at(u->g, s);
     if (!weighs(n) || u->stamp[s] == u->n_stamps) return true;
     u->stamp[s] = u->n_stamps;
+    if (u->n_touched[s] > u->touched[s].n && pass_list_push(u, &u->far, s) != RP_OK) return false;
     int64_t bytes = bytes_of(u->g, n);
     uint32_t own = u->f->group_of[s];
     for (uint32_t i = 0; i < u->touched[s].n; i++) {
@@ -96,6 +98,7 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) {
     u->n_rounds++;
     u->n_stamps++;
     u->n_candidates = 0;
+    u->far.n = 0;
     if (!pass_each_row_source(u, r, count_source, NULL) || !count_leaves(u, r))
         return rp_fail(u->err, RP_NOMEM, "fusion");
     if (u->n_candidates > 1)
@@ -108,13 +111,61 @@ const pass_candidate *pass_candidate_of(const fuser *u, uint32_t group) {
     return u->round[group] == u->n_rounds ? &u->candidates[u->candidate_of[group]] : NULL;
 }
 
+typedef struct pair {
+    ir_ref value;
+    uint32_t group;
+} pair;
+
+static bool touches(fuser *u, ir_ref s, uint32_t group) {
+    const pair key = {s, group};
+    uint64_t is;
+    u->f->steps++;
+    return base_map_get(u->touches, &key, sizeof key, &is);
+}
+
+rp_status pass_count_far(fuser *u, ir_ref r) {
+    pass_fusion *f = u->f;
+    const uint32_t own = f->group_of[r];
+    for (uint32_t i = 0; i < u->far.n; i++) {
+        const ir_ref s = u->far.at[i];
+        uint32_t n = u->n_touched[s];
+        for (uint32_t k = 0; k < u->n_candidates; k++)
+            n -= u->candidates[k].group != own && touches(u, s, u->candidates[k].group);
+        n -= touches(u, s, own);
+        if (n == 0) continue;
+        if ((f->n_far & (f->n_far - 1)) == 0) {
+            pass_far *bigger =
+                base_arena_array(f->arena, f->n_far ? f->n_far * 2u : 1u, sizeof *bigger);
+            if (!bigger) return rp_fail(u->err, RP_NOMEM, "fusion");
+            if (f->n_far) memcpy(bigger, f->far, f->n_far * sizeof *bigger);
+            f->far = bigger;
+        }
+        f->far[f->n_far++] = (pass_far){r, s, n};
+    }
+    return RP_OK;
+}
+
+/* Whether no node could join the group through a value that it touches, which an epilogue does not. */
+static bool is_closed(const fuser *u, uint32_t group) {
+    const pass_group *gr = &u->f->groups[group];
+    return gr->kind != PASS_LOOP || gr->n_nodes >= PASS_MAX_FUSION;
+}
+
 static rp_status touch(fuser *u, ir_ref s, uint32_t group) {
     pass_list *l = &u->touched[s];
+    const pair key = {s, group};
     uint32_t at = 0;
     while (at < l->n && l->at[at] != group) at++;
     if (at < l->n || !weighs(ir_node_at(u->g, s))) return RP_OK;
+    if (!touches(u, s, group)) {
+        RP_TRY(base_map_put(u->touches, &key, sizeof key, 0, u->err));
+        u->n_touched[s]++;
+    }
     if (l->n < WINDOW) return pass_list_push(u, l, group);
-    memmove(l->at, l->at + 1, (WINDOW - 1) * sizeof *l->at);
+    for (at = 0; at < WINDOW && !is_closed(u, l->at[at]);) at++;
+    if (at == WINDOW && is_closed(u, group)) return RP_OK;
+    if (at == WINDOW) at = 0;
+    memmove(l->at + at, l->at + at + 1, (WINDOW - 1 - at) * sizeof *l->at);
     l->at[WINDOW - 1] = group;
     return RP_OK;
 }

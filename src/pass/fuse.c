@@ -151,21 +151,25 @@ rp_status pass_refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
 }
 
 static const char *why_elsewhere(const fuser *u, ir_ref r, uint32_t gi) {
+    const ir_node *n = ir_node_at(u->g, r);
     pass_group_kind kind = u->f->groups[gi].kind, own = u->f->groups[u->f->group_of[r]].kind;
     if (kind == PASS_EXTERN || own == PASS_EXTERN) return "library code takes in no other op";
-    if (ir_node_at(u->g, r)->op == IR_matmul) return "a product begins a kernel";
+    if (n->op == IR_matmul)
+        return kind == PASS_MATMUL && u->f->groups[gi].lhs == n->in[0]
+                   ? "weights of another format"
+                   : "a product begins a kernel";
     if (kind == PASS_MATMUL) return "no epilogue of the product";
     return own == PASS_MATMUL ? "in the epilogue of a product" : "another group saves more";
 }
 
-/* The other groups that share data with r have a reason, too, why it is not in them. */
+/* The other groups that share data with r have a reason, too, why it is not in them, or are counted. */
 static rp_status refuse_rest(fuser *u, ir_ref r) {
     for (uint32_t i = 0; i < u->n_candidates; i++) {
         uint32_t gi = u->candidates[i].group;
         if (gi != u->f->group_of[r] && u->refused[gi] != r + 1)
             RP_TRY(pass_refuse(u, r, gi, why_elsewhere(u, r, gi)));
     }
-    return RP_OK;
+    return pass_count_far(u, r);
 }
 
 /* --- matmul groups ------------------------------------------------------ */
@@ -187,8 +191,11 @@ static rp_status add_segment(fuser *u, uint32_t gi, ir_ref r) {
 static rp_status place_matmul(fuser *u, ir_ref r) {
     ir_ref lhs = ir_node_at(u->g, r)->in[0];
     pass_list *known = &u->with_left[lhs];
-    for (uint32_t i = 0; i < known->n; i++) {
+    pass_weights w;
+    bool joins = pass_product_weights(u->g, r, &w); /* if not, nothing joins it, either */
+    for (uint32_t i = 0; joins && i < known->n; i++) {
         pass_group *gr = &u->f->groups[known->at[i]];
+        u->f->steps++;
         if (!pass_products_join(u->g, r, gr->segs[0].mats[0])) {
             RP_TRY(pass_refuse(u, r, known->at[i], "weights of another format"));
             continue;
@@ -199,7 +206,7 @@ static rp_status place_matmul(fuser *u, ir_ref r) {
     uint32_t gi = u->f->n_groups;
     RP_TRY(new_group(u, PASS_MATMUL, r));
     u->f->groups[gi].lhs = lhs;
-    RP_TRY(pass_list_push(u, known, gi));
+    if (joins) RP_TRY(pass_list_push(u, known, gi));
     return add_segment(u, gi, r);
 }
 
@@ -564,6 +571,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         {&u->group_at, sizeof *u->group_at},
         {&u->moved, sizeof *u->moved},
         {&u->touched, sizeof *u->touched},
+        {&u->n_touched, sizeof *u->n_touched},
         {&u->round, sizeof *u->round},
         {&u->candidate_of, sizeof *u->candidate_of},
         {&u->stamp, sizeof *u->stamp},
@@ -596,7 +604,11 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     rp_status st = RP_OK;
     pass_fusion f = {.arena = base_arena_new()};
     fuser u = {.g = g, .opt = opt, .f = &f, .cap = n + 1, .err = err};
-    if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
+    u.touches = base_map_new();
+    if (!f.arena || !u.touches) {
+        st = rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
+        goto out;
+    }
     RP_TRY_OUT(make_room(&u, n + 1));
     RP_TRY_OUT(find_reads(&u));
     pass_turned_find(g, &u.turned);
@@ -605,6 +617,7 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     *out = f;
     f.arena = NULL;
 out:
+    base_map_free(u.touches);
     pass_fusion_done(&f);
     return st;
 }

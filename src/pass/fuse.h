@@ -9,7 +9,8 @@
  *
  * Where several groups can take a node, it goes where it saves most bytes: of values that it reads and that the
  * group computes or reads too, at 256 for each unknown size; a product's epilogue comes before any loop, and the latest
- * group wins a tie. Only the latest groups that touch one of its values are looked at, and whether joining would close a cycle is
+ * group wins a tie. Of the groups that touch one of its values only the latest are looked at, those first that could still take a
+ * node; the rest have a count in place of a reason. Whether joining would close a cycle is
  * searched for in their neighbourhood, so that the work grows in proportion to the graph. */
 #ifndef PASS_FUSE_H
 #define PASS_FUSE_H
@@ -46,6 +47,12 @@ typedef struct pass_refusal {
     bool moved;         /* it was fused with the group, before it went to where it is */
 } pass_refusal;
 
+/* A node, and groups that share a value with it and that were not looked at for it: so many touched the value later. */
+typedef struct pass_far {
+    ir_ref node, value;
+    uint32_t n_groups;
+} pass_far;
+
 typedef struct pass_fusion {
     pass_group *groups; /* in execution order */
     uint32_t n_groups;
@@ -53,6 +60,8 @@ typedef struct pass_fusion {
     bool *stored;       /* by ref: used outside its group or returned */
     pass_refusal *refusals;
     uint32_t n_refusals;
+    pass_far *far; /* a node and a value at most once */
+    uint32_t n_far;
     uint64_t steps; /* of work, for tests: they grow with the graph */
     base_arena *arena;
 } pass_fusion;

@@ -182,4 +182,10 @@ void pass_log_fusion(const fuser *u) {
         base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
                     ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name,
                     f->refusals[i].group, f->refusals[i].reason);
+    for (uint32_t i = 0; i < f->n_far; i++)
+        base_log_ch(
+            RP_LOG_CH_FUSION, true,
+            "cannot fuse %s with %u more groups that touch %s: too far back to be looked at",
+            ir_op_table(ir_node_at(u->g, f->far[i].node)->op)->name, f->far[i].n_groups,
+            ir_name_of(u->g, f->far[i].value).s);
 }

@@ -86,5 +86,12 @@ void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out) {
         print_member(&p, f->refusals[i].node);
         base_buf_printf(out, " with group %u: %s\n", f->refusals[i].group, f->refusals[i].reason);
     }
+    for (uint32_t i = 0; i < f->n_far; i++) {
+        base_buf_puts(out, "refused:");
+        print_member(&p, f->far[i].node);
+        base_buf_printf(out, " with %u more that touch ", f->far[i].n_groups);
+        print_value(&p, f->far[i].value);
+        base_buf_puts(out, ": too far back to be looked at\n");
+    }
     base_free(p.number);
 }

@@ -3,6 +3,7 @@
 #ifndef PASS_FUSER_H
 #define PASS_FUSER_H
 
+#include "base/map.h"
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 #include "pass/turned.h"
@@ -39,15 +40,21 @@ typedef struct fuser {
     pass_list forward, backward; /* scratch of a search, as are those below */
     uint32_t *group_at, *moved;
     /* candidates.c */
-    pass_list *touched; /* by ref: the latest groups that make or read the value, oldest first */
+    pass_list *
+        touched; /* by ref: the groups that make or read the value and are remembered, oldest first */
+    uint32_t *n_touched; /* by ref: of all that do */
+    base_map *touches;   /* all pairs of a ref and a group */
+    pass_list
+        far; /* values of the node being placed that more groups touched than are remembered */
     pass_candidate *candidates;
     uint32_t n_candidates, cap_candidates;
     uint32_t *candidate_of, n_rounds, *round; /* by group */
     uint32_t *stamp, n_stamps;                /* by ref: the last count of bytes that saw it */
     ir_ref *refused;                          /* by group: the last node that was, and 1 */
     /* matmuls, by ref */
-    pass_list *with_left; /* groups of products with this left operand */
-    uint32_t *segment;    /* of the member's group */
+    pass_list *
+        with_left; /* groups of products with this left operand, one for each format of weights that join */
+    uint32_t *segment; /* of the member's group */
 } fuser;
 
 rp_status pass_list_push(fuser *u, pass_list *l, uint32_t v) RP_MUST_USE;
@@ -76,6 +83,9 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) RP_MUST_USE;
 const pass_candidate *pass_candidate_of(const fuser *u, uint32_t group);
 /* r has become a member of the group. */
 rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) RP_MUST_USE;
+
+/* For r, which is in its group: counts the groups that share a value with it and are not among the candidates. */
+rp_status pass_count_far(fuser *u, ir_ref r) RP_MUST_USE;
 
 rp_status pass_refuse(fuser *u, ir_ref r, uint32_t group, const char *why) RP_MUST_USE;
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */

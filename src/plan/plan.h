@@ -182,6 +182,7 @@ typedef struct plan {
     uint32_t n_inner;
     int64_t arena_size;   /* bytes at the largest symbols */
     int64_t weights_size; /* bytes of all packs */
+    uint64_t steps;       /* of work on making it, for tests: they grow with its launches */
 } plan;
 
 /* An empty plan; NULL when memory is exhausted. Arrays are allocated from ->arena by whoever fills them. */

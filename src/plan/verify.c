@@ -78,26 +78,57 @@ static rp_status verify_interface(const plan *p, rp_error *err) {
 
 /* --- memory ------------------------------------------------------------------ */
 
-/* No two of the values alive at once share a byte. order: by first launch. */
-static rp_status verify_sharing(const plan *p, const plan_order *order, const int64_t *bytes,
-                                uint32_t *alive, rp_error *err) {
-    uint32_t n_alive = 0;
-    for (uint32_t i = 0; i < p->n_values; i++) {
-        uint32_t id = order[i].value;
-        const plan_value *v = &p->values[id];
-        int64_t end = v->offset + bytes[id];
-        uint32_t kept = 0;
-        for (uint32_t j = 0; j < n_alive; j++) {
-            const plan_value *o = &p->values[alive[j]];
-            if (o->last < v->first) continue;
-            if (o->offset < end && v->offset < o->offset + bytes[alive[j]])
-                return BAD(p, "values %u and %u share memory while both live", alive[j], id);
-            alive[kept++] = alive[j];
-        }
-        n_alive = kept;
-        if (bytes[id] > 0) alive[n_alive++] = id;
+/* How far up the arena is taken at each launch: a complete binary tree whose root is 1 and whose node i has children 2 i and
+ * 2 i + 1. */
+typedef struct taken {
+    int64_t *all;  /* by node: at all of its launches at least */
+    int64_t *most; /* .. and at the one where it is most */
+} taken;
+
+/* Raises launches v->first .. v->last to `end`, of those below a node; gives how far up they were taken at most. */
+static int64_t take(taken *t, uint32_t node, uint32_t first, uint32_t n, const plan_value *v,
+                    int64_t end) {
+    if (first > v->last || first + (n - 1) < v->first) return 0;
+    const bool within = v->first <= first && first + (n - 1) <= v->last;
+    int64_t was = within ? t->most[node] : t->all[node];
+    for (uint32_t i = 0; !within && i < 2; i++) {
+        int64_t below = take(t, 2 * node + i, first + i * (n / 2), n / 2, v, end);
+        if (below > was) was = below;
     }
-    return RP_OK;
+    if (within && end > t->all[node]) t->all[node] = end;
+    if (end > t->most[node]) t->most[node] = end;
+    return was;
+}
+
+static rp_status name_sharing(const plan *p, const int64_t *bytes, uint32_t id, rp_error *err) {
+    const plan_value *v = &p->values[id];
+    uint32_t with = 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *o = &p->values[i];
+        if (i != id && o->first <= v->last && v->first <= o->last &&
+            o->offset < v->offset + bytes[id] && v->offset < o->offset + bytes[i])
+            with = i;
+    }
+    return BAD(p, "values %u and %u share memory while both live", with, id);
+}
+
+/* No two of the values alive at once share a byte. order: by offset, without those that have no bytes. */
+static rp_status verify_sharing(const plan *p, const plan_order *order, uint32_t n,
+                                const int64_t *bytes, rp_error *err) {
+    rp_status st = RP_OK;
+    uint32_t launches = 1;
+    while (launches < p->n_launches) launches *= 2;
+    taken t = {base_alloc_array((size_t)2 * launches, sizeof *t.all),
+               base_alloc_array((size_t)2 * launches, sizeof *t.most)};
+    if (!t.all || !t.most) st = rp_fail(err, RP_NOMEM, "check of %u values", n);
+    for (uint32_t i = 0; st == RP_OK && i < n; i++) {
+        const plan_value *v = &p->values[order[i].value];
+        if (take(&t, 1, 0, launches, v, v->offset + bytes[order[i].value]) > v->offset)
+            st = name_sharing(p, bytes, order[i].value, err);
+    }
+    base_free(t.all);
+    base_free(t.most);
+    return st;
 }
 
 static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
@@ -128,20 +159,20 @@ static rp_status verify_values(const plan *p, rp_error *err) {
     rp_status st = RP_OK;
     int64_t *bytes = base_alloc_array(p->n_values + 1u, sizeof *bytes);
     plan_order *order = base_alloc_array(p->n_values + 1u, sizeof *order);
-    uint32_t *alive = base_alloc_array(p->n_values + 1u, sizeof *alive);
-    if (!bytes || !order || !alive) {
+    uint32_t n = 0;
+    if (!bytes || !order) {
         st = rp_fail(err, RP_NOMEM, "check of %u values", p->n_values);
         goto out;
     }
     RP_TRY_OUT(verify_bounds(p, bytes, err));
-    for (uint32_t i = 0; i < p->n_values; i++) order[i] = (plan_order){p->values[i].first, i};
-    plan_sort(order, p->n_values);
-    RP_TRY_OUT(verify_sharing(p, order, bytes, alive, err));
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (bytes[i] > 0) order[n++] = (plan_order){p->values[i].offset, i};
+    plan_sort(order, n);
+    RP_TRY_OUT(verify_sharing(p, order, n, bytes, err));
     if (!fills_arena(p, bytes)) st = BAD(p, "the arena is larger than its values");
 out:
     base_free(bytes);
     base_free(order);
-    base_free(alive);
     return st;
 }
 

@@ -71,6 +71,35 @@ static void kernels_have_their_nodes(void **state) {
     rp_graph_free(g);
 }
 
+/* More products of x than it remembers groups: the last is told how many are too far back, besides 16 with a reason. */
+static void fusions_too_far_back_are_counted(void **state) {
+    enum { PRODUCTS = 18 };
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("far");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(32, 16)), y[PRODUCTS];
+    uint32_t far = 0;
+    size_t i;
+    json_t *o, *r;
+    (void)state;
+    for (uint32_t k = 0; k < PRODUCTS; k++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "w%u", k);
+        y[k] = rp_matmul(x, rp_input(g, name, RP_DTYPE_F32, RP_SHAPE(16, 16)), false);
+    }
+    CHECK_OK(rp_graph_finish(g, y, PRODUCTS, &err), &err);
+    o = explain(g, "level=2", "");
+    json_array_foreach(json_object_get(first_piece(o), "refused"), i, r) {
+        if (!json_object_get(r, "groups")) continue;
+        assert_null(json_object_get(r, "group"));
+        assert_true(number(r, "groups") == ++far);
+        assert_true(json_string_length(json_object_get(r, "value")) > 0);
+        assert_true(json_string_length(json_object_get(r, "reason")) > 0);
+    }
+    assert_int_equal(far, PRODUCTS - 17);
+    json_decref(o);
+    rp_graph_free(g);
+}
+
 /* What is checked of a call, and the line that made it so. */
 static void guards_have_their_cause(void **state) {
     (void)state;
@@ -656,6 +685,7 @@ int main(void) {
         cmocka_unit_test(every_target_is_told),
         cmocka_unit_test(loops_are_told),
         cmocka_unit_test(branches_are_told),
+        cmocka_unit_test(fusions_too_far_back_are_counted),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(survives_lost_allocations),
     };

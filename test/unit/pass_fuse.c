@@ -115,6 +115,57 @@ static bool is_refused(const fused *x, ir_ref r, uint32_t group) {
     return false;
 }
 
+/* Of pairs of groups that read value s, those without a reason: none of either, and no count of what is too far back. */
+static uint32_t untold_pairs(const fused *x, ir_ref s, const char *what) {
+    uint32_t untold = 0;
+    for (ir_ref r = 0; r < ir_graph_count(x->g); r++) {
+        const ir_node *n = ir_node_at(x->g, r);
+        uint32_t others = 0, told = 0;
+        if (pass_is_transparent(n) || n->in[0] != s) continue;
+        bool seen[512] = {false};
+        for (ir_ref q = 0; q < r; q++) {
+            uint32_t gi = x->f.group_of[q];
+            if (gi == UINT32_MAX || seen[gi] || ir_node_at(x->g, q)->in[0] != s) continue;
+            seen[gi] = true;
+            others += gi != x->f.group_of[r];
+            told += is_refused(x, r, gi);
+        }
+        for (uint32_t i = 0; i < x->f.n_far; i++)
+            if (x->f.far[i].node == r && x->f.far[i].value == s) told += x->f.far[i].n_groups;
+        if (told != others) print_message("%s: %u of %u told of node %u\n", what, told, others, r);
+        untold += told != others;
+    }
+    return untold;
+}
+
+/* Of more groups than a value remembers, the loops that have room are remembered, and the rest counted. */
+static void what_is_too_far_back_is_counted(void **state) {
+    enum { PRODUCTS = 40 };
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @far(%x: f32[64,64]");
+    for (uint32_t i = 0; i < PRODUCTS; i++) base_buf_printf(&b, ", %%w%u: f32[64,8]", i);
+    base_buf_puts(&b, ") {\n  %a = exp %x\n  %s = sum %a {axis=1}\n");
+    for (uint32_t i = 0; i < PRODUCTS; i++)
+        base_buf_printf(&b, "  %%c%u = matmul %%x, %%w%u\n", i, i);
+    base_buf_puts(&b, "  %b = tanh %x\n  %t = sum %b {axis=1}\n  ret %s, %t");
+    for (uint32_t i = 0; i < PRODUCTS; i++) base_buf_printf(&b, ", %%c%u", i);
+    base_buf_puts(&b, "\n}\n");
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    fused x = fuse(g, NULL);
+    check_groups(&x);
+    assert_int_equal(x.f.n_groups, PRODUCTS + 1);
+    assert_int_equal(x.f.groups[0].n_nodes, 4);
+    assert_true(x.f.n_far > 0);
+    assert_int_equal(untold_pairs(&x, ir_leaf_at(g, IR_LEAF_INPUT, 0), "products"), 0);
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+    base_buf_done(&b);
+}
+
 /* Reads of values of other groups. */
 static uint32_t check_reasons(const fused *x, ir_ref reader, ir_ref r) {
     const ir_node *n = ir_node_at(x->g, r);
@@ -228,6 +279,12 @@ static void link_product(base_buf *b, uint32_t i) {
                     i, i + 1, i);
 }
 
+/* All read %x, and none may join another. */
+static void link_reader(base_buf *b, uint32_t i) {
+    base_buf_printf(b, "  %%m%u = matmul %%x, %%a%u\n  %%a%u = matmul %%x, %%m%u {trans_b=true}\n",
+                    i, i, i + 1, i);
+}
+
 /* Of fusing the graph that b, which it frees, is the text of. */
 static uint64_t steps_of(base_buf *b) {
     rp_error err = {0};
@@ -260,7 +317,8 @@ static void work_grows_with_the_graph(void **state) {
     } chains[] = {{"elementwise", link_exp},
                   {"permute and add", link_permute},
                   {"read far behind", link_far},
-                  {"products", link_product}};
+                  {"products", link_product},
+                  {"products of one value", link_reader}};
     (void)state;
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
         uint64_t few = steps_of_chain(chains[i].link, 1000),
@@ -480,6 +538,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_fuse_legally),
         cmocka_unit_test(pairs_that_share_data_have_a_reason),
+        cmocka_unit_test(what_is_too_far_back_is_counted),
         cmocka_unit_test(readers_of_other_rows_stay_apart),
         cmocka_unit_test(work_grows_with_the_graph),
         cmocka_unit_test(work_grows_with_the_operands),

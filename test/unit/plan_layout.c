@@ -97,6 +97,109 @@ static void what_lives_together_never_overlaps(void **state) {
     assert_true(used * 100 <= least * 115); /* measured: 6 % above what is alive at once */
 }
 
+/* The offset of a value of `size` bytes, the slow way: behind any of those that are placed and live together with it, or at 0. */
+static int64_t lowest_gap(const plan *p, const bool *placed, const plan_value *v, int64_t size) {
+    int64_t lowest = -1;
+    for (uint32_t i = 0; i <= p->n_values; i++) {
+        int64_t at = 0;
+        bool fits = i == p->n_values || placed[i];
+        if (i < p->n_values) at = p->values[i].offset + bytes_of(p, i);
+        for (uint32_t j = 0; fits && j < p->n_values; j++) {
+            const plan_value *o = &p->values[j];
+            fits = !placed[j] || o->first > v->last || v->first > o->last ||
+                   o->offset >= at + size || o->offset + bytes_of(p, j) <= at;
+        }
+        if (fits && (lowest < 0 || at < lowest)) lowest = at;
+    }
+    return lowest;
+}
+
+/* The largest first, each as low as it fits: looked for among all values, it is the same place. */
+static void each_is_as_low_as_it_fits(void **state) {
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        rp_error err = {0};
+        uint32_t n_launches = 1 + pick(40), n_sizes = 1 + pick(8), longest = 1 + pick(n_launches);
+        bool placed[64] = {false};
+        plan *p = bare_plan(n_launches, pick(64));
+        for (uint32_t i = 0; i < p->n_values; i++) {
+            plan_value *v = &p->values[i];
+            v->first = pick(n_launches);
+            v->last = v->first +
+                      pick(n_launches - v->first < longest ? n_launches - v->first : longest);
+            v->bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {64 * (1 + pick(n_sizes))}};
+        }
+        CHECK_OK(plan_seal(p, &err), &err);
+        for (uint32_t n = 0; n < p->n_values; n++) {
+            uint32_t next = UINT32_MAX;
+            for (uint32_t i = 0; i < p->n_values; i++)
+                if (!placed[i] && (next == UINT32_MAX || bytes_of(p, i) > bytes_of(p, next)))
+                    next = i;
+            assert_int_equal(p->values[next].offset,
+                             lowest_gap(p, placed, &p->values[next], bytes_of(p, next)));
+            placed[next] = true;
+        }
+        plan_free(p);
+    }
+}
+
+/* A chain: each value is read by the next launch. `far`: n launches later, so that n values live at once. */
+static uint64_t steps_of_layout(uint32_t n, bool far) {
+    rp_error err = {0};
+    plan *p = bare_plan(2 * n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        p->values[i].first = far ? i : 2 * i;
+        p->values[i].last = far ? n + i : 2 * i + 1;
+        p->values[i].bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {64 * (1 + i % 3)}};
+    }
+    CHECK_OK(plan_layout_arena(p, &err), &err);
+    if (!far) assert_int_equal(p->arena_size, 192);
+    uint64_t steps = p->steps;
+    plan_free(p);
+    return steps;
+}
+
+/* Counted, not timed. */
+static void work_grows_with_the_values(void **state) {
+    (void)state;
+    for (int far = 0; far < 2; far++) {
+        uint64_t few = steps_of_layout(1000, far), many = steps_of_layout(8000, far);
+        print_message("%s: %llu and %llu steps\n", far ? "all at once" : "chain",
+                      (unsigned long long)few, (unsigned long long)many);
+        assert_true(many <= few * 12);
+    }
+}
+
+/* Of a plan of n kernels, each of a value and its transpose. */
+static uint64_t steps_of_kernels(uint32_t n) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @chain(%a0: f32[48,48]) {\n");
+    for (uint32_t i = 0; i < n; i++)
+        base_buf_printf(&b, "  %%p%u = permute %%a%u {axes=[1,0]}\n  %%a%u = add %%a%u, %%p%u\n", i,
+                        i, i + 1, i, i);
+    base_buf_printf(&b, "  ret %%a%u\n}\n", n);
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    plan *p = plan_of(g);
+    assert_int_equal(p->n_launches, n);
+    uint64_t steps = p->steps;
+    plan_free(p);
+    ir_graph_free(g);
+    base_buf_done(&b);
+    return steps;
+}
+
+/* Functions, modules and packs are found by name, not gone through. */
+static void work_grows_with_the_kernels(void **state) {
+    uint64_t few = steps_of_kernels(250), many = steps_of_kernels(2000);
+    (void)state;
+    print_message("kernels: %llu and %llu steps\n", (unsigned long long)few,
+                  (unsigned long long)many);
+    assert_true(many <= few * 12);
+}
+
 static void layers_reuse_the_arena(void **state) {
     (void)state;
     plan *one = plan_of_llama(2), *many = plan_of_llama(12);
@@ -372,6 +475,9 @@ static void verify_names_what_is_wrong(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lives_together_never_overlaps),
+        cmocka_unit_test(each_is_as_low_as_it_fits),
+        cmocka_unit_test(work_grows_with_the_values),
+        cmocka_unit_test(work_grows_with_the_kernels),
         cmocka_unit_test(layers_reuse_the_arena),
         cmocka_unit_test(unbounded_values_lie_outside),
         cmocka_unit_test(values_that_meet_in_a_launch_are_apart),
