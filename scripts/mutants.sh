@@ -34,7 +34,7 @@ result() {
 
 copy_tree() {
     rm -rf "$B/mutants"
-    mkdir -p "$tree/build" "$keep"
+    mkdir -p "$tree/build/test" "$keep" # without it run.sh takes it for no build, where only suites are wanted
     # Objects travel along with their times, so that only what a bug touches is built again.
     find . -mindepth 1 -maxdepth 1 ! -name build ! -name .git -exec cp -a {} "$tree" \;
     for d in obj gen libreprise.a libreprise-internal.a; do
