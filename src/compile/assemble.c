@@ -156,11 +156,14 @@ static uint32_t add_module(plan *p, const compile_code *code) {
     return p->n_modules++;
 }
 
+/* PLAN_NO_FUNCTION: no memory. */
 static uint32_t add_function(plan *p, uint32_t module, const char *symbol) {
     for (uint32_t i = 0; i < p->n_functions; i++)
         if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0)
             return i;
-    p->functions[p->n_functions] = (plan_function){module, base_arena_str(p->arena, symbol)};
+    const char *own = base_arena_str(p->arena, symbol);
+    if (!own) return PLAN_NO_FUNCTION;
+    p->functions[p->n_functions] = (plan_function){module, own};
     return p->n_functions++;
 }
 
@@ -210,10 +213,12 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     t->dim_map = p->n_dim_maps;
     p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
     for (uint32_t i = 0; i < l->n_launches; i++)
-        for (uint32_t k = 0; k < l->launches[i].n_alts; k++)
-            t->functions[i * LOWER_MAX_ALTS + k] =
-                l->launches[i].alts[k].symbol ? function_of(p, low, l->launches[i].alts[k].symbol)
-                                              : PLAN_NO_FUNCTION;
+        for (uint32_t k = 0; k < l->launches[i].n_alts; k++) {
+            const char *symbol = l->launches[i].alts[k].symbol;
+            const uint32_t at = symbol ? function_of(p, low, symbol) : PLAN_NO_FUNCTION;
+            if (symbol && at == PLAN_NO_FUNCTION) return rp_fail(a->err, RP_NOMEM, "plan symbols");
+            t->functions[i * LOWER_MAX_ALTS + k] = at;
+        }
     return enter_inner(a, t, low);
 }
 
