@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "ir/site.h"
+#include "ir/text.h"
 #include "ir/told.h"
 
 static int64_t default_size(const ir_symbol *s) {
@@ -83,13 +85,19 @@ static rp_status symbol_differs(const plan *p, const rp_buffer *inputs, uint32_t
 
 rp_status api_check_sizes(const ir_graph *g, rp_error *err) {
     uint32_t i;
+    ir_ref r;
     RP_TRY(ir_find_untold(g, &i, err));
     if (i == UINT32_MAX) return RP_OK;
+    RP_TRY(ir_find_dependent(g, i, &r, err));
     const char *name = ir_dims_symbol(ir_graph_dims(g), i)->name;
-    return rp_fail(err, RP_INVALID,
-                   "graph @%s depends on size %s, which no input tells: give it an input with %s, "
-                   "or a multiple of %s plus a number, as a dimension",
-                   ir_graph_name(g), name, name, name);
+    rp_status st = rp_fail(
+        err, RP_INVALID,
+        "%s %s of graph @%s depends on size %s, which no input tells: give it an input with %s, "
+        "or a multiple of %s plus a number, as a dimension",
+        ir_op_table(ir_node_at(g, r)->op)->name, ir_type_of(g, r).s, ir_graph_name(g), name, name,
+        name);
+    ir_site_blame(g, r, err);
+    return st;
 }
 
 /* --- sizes of a call ------------------------------------------------------------------- */

@@ -24,8 +24,12 @@ typedef enum ir_tri { IR_FALSE, IR_TRUE, IR_UNKNOWN } ir_tri;
 
 ir_dims *ir_dims_new(base_arena *arena); /* NULL when memory is exhausted */
 
-/* Constructors. All return IR_DIM_BAD when memory is exhausted or on overflow; IR_DIM_BAD as
- * an operand gives IR_DIM_BAD. */
+/* Terms of a size, and factors of one: of bytes of four axes of three symbols each there are 12. */
+#define IR_DIM_MAX_TERMS 16
+#define IR_DIM_MAX_FACTORS 12
+
+/* Constructors. All return IR_DIM_BAD when memory is exhausted, on overflow, or where there would be more terms or
+ * factors; IR_DIM_BAD as an operand gives IR_DIM_BAD. */
 #define IR_DIM_BAD UINT32_MAX
 /* Memory ran out in a constructor: an IR_DIM_BAD may be that and no overflow. */
 bool ir_dims_exhausted(const ir_dims *t);

@@ -71,6 +71,19 @@ static uint32_t depth(const ir_dim_code *c) {
 /* As the form is printed; a longer one gains by factors that are taken out. */
 enum { SHORT = 15 };
 
+static rp_status too_long(const ir_dims *t, ir_dim d, rp_error *err) {
+    base_buf text;
+    base_buf_init(&text, 0);
+    ir_dim_print(t, d, &text);
+    rp_status st = rp_fail(err, RP_UNSUPPORTED,
+                           "size %s takes more than %d operations, or %d numbers at once; give "
+                           "some of its symbols a value",
+                           text.data && !text.failed ? text.data : "", IR_DIM_CODE_MAX,
+                           IR_DIM_CODE_STACK);
+    base_buf_done(&text);
+    return st;
+}
+
 rp_status ir_dim_code_of(const ir_dims *t, ir_dim d, ir_dim_code *out, rp_error *err) {
     ir_dim_code c = {0}, factored = {0};
     if (!dim_valid(t, d) && t->exhausted) return rp_fail(err, RP_NOMEM, "a size");
@@ -79,10 +92,7 @@ rp_status ir_dim_code_of(const ir_dims *t, ir_dim d, ir_dim_code *out, rp_error 
     bool plain = put_form(t, d, &c) && depth(&c) <= IR_DIM_CODE_STACK;
     bool other = (!plain || c.n > SHORT) && dim_code_factored(t, d, &factored) &&
                  depth(&factored) <= IR_DIM_CODE_STACK;
-    if (!plain && !other)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "a size of more than %d operations; give some of its symbols a value",
-                       IR_DIM_CODE_MAX);
+    if (!plain && !other) return too_long(t, d, err);
     *out = other && (!plain || factored.n < c.n) ? factored : c;
     return RP_OK;
 }

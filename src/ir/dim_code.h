@@ -8,7 +8,7 @@
 
 #include "ir/dim.h"
 
-#define IR_DIM_CODE_MAX 23
+#define IR_DIM_CODE_MAX 31
 #define IR_DIM_CODE_STACK 8
 
 /* name, values taken from the stack, whether k is read */

@@ -39,8 +39,8 @@ typedef struct dim_node {
 #define DIM_MAX_NAME 63
 /* The engine is bounded: a form with more terms or deeper divisions becomes IR_DIM_BAD. */
 #define DIM_MAX_NEST 8
-#define DIM_MAX_TERMS 16
-#define DIM_MAX_FACTORS 6
+#define DIM_MAX_TERMS IR_DIM_MAX_TERMS
+#define DIM_MAX_FACTORS IR_DIM_MAX_FACTORS
 typedef struct dim_form {
     int64_t c;
     uint32_t n;

@@ -22,6 +22,7 @@ ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
 }
 
 rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err) {
+    const double most = 0x1p61;
     rp_status st = RP_OK;
     const char *name = ir_op_table(n->op)->name;
     const ir_dims *dims = ir_graph_dims(g);
@@ -34,12 +35,19 @@ rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err
         int64_t lo, hi;
         ir_dim_bounds(dims, n->shape.dim[i], &lo, &hi);
         known = known && lo == hi;
-        bytes *= (double)hi;
+        bytes *= (double)lo;
     }
     ir_type_print(g, n->dtype, &n->shape, &type);
     RP_TRY_OUT(base_buf_status(&type, err));
-    st = rp_fail(err, RP_UNSUPPORTED, "%s %s takes %s%.3g bytes; a tensor may take 2^61 at most",
-                 name, type.data, known ? "" : "up to ", bytes);
+    if (known || bytes >= most)
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "%s %s takes %s%.3g bytes; a tensor may take 2^61 at most", name, type.data,
+                     known ? "" : "at least ", bytes);
+    else
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "%s %s: its bytes are a size of more than %d terms, %d factors of one or 2^61 "
+                     "of them; give some of its symbols a value",
+                     name, type.data, IR_DIM_MAX_TERMS, IR_DIM_MAX_FACTORS);
 out:
     base_buf_done(&type);
     return st;

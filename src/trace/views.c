@@ -130,6 +130,12 @@ rp_tensor(rp_pad)(rp_tensor a, int axis, rp_dim before, rp_dim after, double val
     int64_t v;
     rp_tensor part[3];
     if (!trace_axis("pad", a, axis, false, &at)) return trace_bad(a.graph);
+    if ((rp_dim_is_const(before, &v) && v < 0) || (rp_dim_is_const(after, &v) && v < 0)) {
+        (void)rp_fail(&a.graph->err, RP_INVALID,
+                      "pad: %lld of %s along axis %u; a padding is not negative, slice instead",
+                      (long long)v, trace_type_text(a.graph, a).s, at);
+        return trace_bad(a.graph);
+    }
     if (!rp_dim_is_const(before, &v) || v != 0) part[n++] = filled(a, at, before, value);
     part[n++] = a;
     if (!rp_dim_is_const(after, &v) || v != 0) part[n++] = filled(a, at, after, value);

@@ -597,6 +597,53 @@ static void sizes_that_contradict_name_both(void **state) {
 }
 
 /* A size that no input has is unknown to a call; where nothing depends on it, that does not matter. */
+/* Four axes, each of three sizes, have as many factors as a size may. */
+static void products_of_many_sizes(void **state) {
+    enum { N = 2 * 3 * 2 };
+    static const char many[] =
+        "graph @f(%x: f32[A*B*C,D*E*F,G*H*I,J*K*L], %s: f32[A,B,C,D,E,F], %t: f32[G,H,I,J,K,L]) "
+        "where A in [1,3], B in [1,3], C in [1,3], D in [1,3], E in [1,3], F in [1,3], G in [1,3], "
+        "H in [1,3], I in [1,3], J in [1,3], K in [1,3], L in [1,3] {\n"
+        "  %0 = exp %x\n  %1 = permute %0 {axes=[3,1,2,0]}\n  %2 = add %1, %1\n  ret %2\n}\n";
+    static const char too_many[] =
+        "graph @f(%x: f32[A*B*C*M,D*E*F,G*H*I,J*K*L], %s: f32[A,B,C,D,E,F], %t: f32[G,H,I,J,K,L], "
+        "%u: f32[M]) where A in [1,3], B in [1,3], C in [1,3], D in [1,3], E in [1,3], F in [1,3], "
+        "G in [1,3], H in [1,3], I in [1,3], J in [1,3], K in [1,3], L in [1,3], M in [1,3] {\n"
+        "  %0 = exp %x\n  ret %0\n}\n";
+    static const char *const levels[] = {"level=0", "level=2"};
+    float from[N], s[2] = {0}, t[6] = {0}, out[N];
+    (void)state;
+    for (int i = 0; i < N; i++) from[i] = (float)i / N;
+    rp_buffer in[] = {{RP_DTYPE_F32, 4, {2, 1, 3, 2}, from},
+                      {RP_DTYPE_F32, 6, {1, 2, 1, 1, 1, 1}, s},
+                      {RP_DTYPE_F32, 6, {1, 1, 3, 1, 2, 1}, t}};
+    for (int l = 0; l < 2; l++) {
+        rp_error err = {0};
+        compiled k = compile_text(many, levels[l]);
+        rp_buffer to = {RP_DTYPE_F32, 4, {2, 1, 3, 2}, out};
+        memset(out, 0, sizeof out);
+        CHECK_OK(rp_compiled_run(k.c, in, 3, &to, 1, &err), &err);
+        for (int j = 0; j < 2; j++)
+            for (int h = 0; h < 3; h++)
+                for (int a = 0; a < 2; a++)
+                    assert_true(fabsf(out[(j * 3 + h) * 2 + a] -
+                                      2 * expf(from[(a * 3 + h) * 2 + j])) < 1e-5f);
+        compiled_done(&k);
+        rp_graph *g = NULL;
+        rp_compiled *c = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        CHECK_OK(rp_config_set(cfg, levels[l], &err), &err);
+        CHECK_OK(rp_graph_parse(too_many, sizeof too_many - 1, &g, &err), &err);
+        assert_int_equal(rp_compile(g, cfg, &c, &err), RP_UNSUPPORTED);
+        if (!strstr(err.text, " f32[A*B*C*M,D*E*F,G*H*I,J*K*L]: its bytes are a size of more than "
+                              "16 terms, 12 factors of one or 2^61 of them; give some of its "
+                              "symbols a value"))
+            fail_msg("%s", err.text);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 static void sizes_that_no_call_says(void **state) {
     static const char *const texts[] = {
         /* in the graph, in a graph within it, of a param, in a product of two */
@@ -622,6 +669,9 @@ static void sizes_that_no_call_says(void **state) {
                                  "  %1 = broadcast %s {shape=[S,2]} : f32[S,2]\n"
                                  "  %2 = sum %1 {axis=0, keep=false} : f32[2]\n"
                                  "  %3 = sum %2 {axis=0, keep=false} : f32[]\n  ret %3\n}\n";
+    static const char *const first[] = {"line 2: broadcast f32[T]", "line 2: call f32[]",
+                                        "line 2: param f32[T]", "input f32[S*T]",
+                                        "line 2: broadcast f32[T]"};
     const rp_op_desc seen = {.size = sizeof seen, .name = "compiled::seen"};
     rp_error none = {0};
     (void)state;
@@ -632,9 +682,12 @@ static void sizes_that_no_call_says(void **state) {
         rp_compiled *c = NULL;
         CHECK_OK(rp_graph_parse(texts[i], strlen(texts[i]), &g, &err), &err);
         assert_int_equal(rp_compile(g, NULL, &c, &err), RP_INVALID);
-        assert_string_equal(err.text,
-                            "graph @f depends on size T, which no input tells: give it an "
-                            "input with T, or a multiple of T plus a number, as a dimension");
+        char want[256];
+        (void)snprintf(want, sizeof want,
+                       "%s of graph @f depends on size T, which no input tells: give it an "
+                       "input with T, or a multiple of T plus a number, as a dimension",
+                       first[i]);
+        assert_string_equal(err.text, want);
         rp_graph_free(g);
     }
     float in[] = {1, 2}, out = 0;
@@ -752,6 +805,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_computed_is_returned),
         cmocka_unit_test(sizes_that_contradict_name_both),
         cmocka_unit_test(sizes_that_no_call_says),
+        cmocka_unit_test(products_of_many_sizes),
         cmocka_unit_test(a_missing_compiler_is_noted),
         cmocka_unit_test(indices_are_clamped),
         cmocka_unit_test(second_time_is_cached),

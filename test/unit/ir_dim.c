@@ -185,7 +185,7 @@ static void bad_text_is_refused(void **state) {
         {"T/2", "sizes divide with '//' only"},
         {"T//S", "positive constants only"},
         {"T//0", "positive constants only"},
-        {"T*T*T*T*T*T*T", "more than 16 terms or 6 factors"},
+        {"T*T*T*T*T*T*T*T*T*T*T*T*T", "more than 16 terms or 12 factors"},
         {"(T", "expected ')'"},
         {"", "expected a size"},
         {"T+", "expected a size"},
