@@ -70,7 +70,8 @@ RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
  * and, or, xor are of bool, and bit by bit of i32 and i64; rp_fma is a * b + c, rounded once.
  * Of i32 and i64: rp_floor_divide and rp_remainder as // and % in Python, torch and numpy: the quotient is rounded down, the
  * remainder has the sign of b. Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine
- * does on a GPU); the smallest number by -1 wraps around. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
+ * does on a GPU); the smallest number by -1 wraps around. Of floats the remainder is exact but where the divisor is added to it, the quotient
+ * is torch's, and by 0 they are a / b and NaN. rp_fmod cuts the quotient, so that the result has the sign of a, and is exact; an integer by 0 gives a. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
  * is left but that. */
 RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low

@@ -67,6 +67,30 @@ rp_tensor rp_lerp(rp_tensor a, rp_tensor b, rp_tensor weight) {
     return trace_like(rp_where(near, rp_add(from, rp_mul(w, d)), rp_sub(to, rp_mul(d, rest))), a);
 }
 
+/* Whether fmod of a and b has not the sign of b that a remainder has. */
+static rp_tensor is_across(rp_tensor mod, rp_tensor b) {
+    rp_tensor zero = scalar(b, 0);
+    return rp_and(rp_ne(mod, zero), rp_xor(rp_lt(b, zero), rp_lt(mod, zero)));
+}
+
+rp_tensor rp_remainder(rp_tensor a, rp_tensor b) {
+    if (!ir_dtype_is_real(rp_tensor_dtype(a))) return trace_remainder(a, b);
+    rp_tensor d = trace_core(b), mod = rp_fmod(trace_core(a), d);
+    return trace_like(rp_where(is_across(mod, d), rp_add(mod, d), mod), a);
+}
+
+/* The quotient of what the divisor goes into, which is a whole number but for rounding (torch's div_floor_floating). */
+rp_tensor rp_floor_divide(rp_tensor a, rp_tensor b) {
+    if (!ir_dtype_is_real(rp_tensor_dtype(a))) return trace_floor_divide(a, b);
+    rp_tensor x = trace_core(a), d = trace_core(b), mod = rp_fmod(x, d), q = rp_div(x, d);
+    rp_tensor zero = scalar(d, 0), n = rp_div(rp_sub(x, mod), d);
+    n = rp_where(is_across(mod, d), rp_add_scalar(n, -1), n);
+    rp_tensor floor = rp_floor(n), above = rp_gt(rp_sub(n, floor), scalar(n, 0.5));
+    rp_tensor y = rp_where(above, rp_add_scalar(floor, 1), floor);
+    y = rp_where(rp_eq(n, zero), rp_copysign(zero, q), y);
+    return trace_like(rp_where(rp_eq(d, zero), q, y), a);
+}
+
 /* --- powers and logarithms of 2 ----------------------------------------------------------- */
 
 rp_tensor rp_exp2(rp_tensor a) {

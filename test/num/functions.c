@@ -337,6 +337,38 @@ static double lerp(rp_dtype t, double a, double b, double w) {
     return (double)(fabsf(v) < 0.5F ? x + p : y - q);
 }
 
+/* What torch computes (div_floor_floating, remainder_kernel), in single precision but of f64. */
+#define DIVISIONS(name, real, mod_of, floor_of, sign_of)                   \
+    static real remainder_##name(real a, real b) {                         \
+        const real mod = mod_of(a, b);                                     \
+        return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;           \
+    }                                                                      \
+    static real floor_divide_##name(real a, real b) {                      \
+        const real mod = mod_of(a, b);                                     \
+        real n = (a - mod) / b, y;                                         \
+        if (b == 0) return a / b;                                          \
+        if (mod != 0 && (b < 0) != (mod < 0)) n -= 1;                      \
+        y = floor_of(n);                                                   \
+        return n == 0 ? sign_of(0, a / b) : n - y > (real)0.5 ? y + 1 : y; \
+    }
+DIVISIONS(f32, float, fmodf, floorf, copysignf)
+DIVISIONS(f64, double, fmod, floor, copysign)
+
+/* fmod, remainder and floor_divide of a and b in y. */
+static void check_division(rp_dtype t, double a, double b, const double *y, const char *who) {
+    static const char *const names[] = {"fmod", "remainder", "floor_divide"};
+    const float x = (float)a, d = (float)b;
+    double want[] = {fmod(a, b), remainder_f64(a, b), floor_divide_f64(a, b)};
+    if (t != RP_DTYPE_F64) {
+        want[1] = (double)remainder_f32(x, d);
+        want[2] = (double)floor_divide_f32(x, d);
+    }
+    for (int k = 0; k < 3; k++)
+        if (!is(t, y[k], want[k], 0))
+            fail_msg("%s: %s of %a, %a in %s: %a, not %a", who, names[k], a, b, rp_dtype_name(t),
+                     y[k], want[k]);
+}
+
 static void check_pairs(rp_dtype t, const ir_value *v, const char *who) {
     for (int i = 0; i < SIZES; i++)
         for (int j = 0; j < SIZES; j++) {
@@ -347,6 +379,8 @@ static void check_pairs(rp_dtype t, const ir_value *v, const char *who) {
                 fail_msg("%s: atan2(%g, %g) = %.17g", who, a, b, v[0].data[k]);
             if (!is(t, v[1].data[k], sign, 0))
                 fail_msg("%s: copysign(%g, %g) = %g", who, a, b, v[1].data[k]);
+            const double quotients[] = {v[6].data[k], v[7].data[k], v[8].data[k]};
+            check_division(t, a, b, quotients, who);
             const double least = greater(a, b), both_ends = lesser(least, 1), most = lesser(a, b);
             const double got[] = {v[2].data[k], v[3].data[k], v[4].data[k]};
             const double want[] = {least, both_ends, most};
@@ -371,8 +405,11 @@ static both pairs_of(rp_dtype t) {
                            rp_clamp_tensor(a, b, rp_none()),
                            rp_clamp_tensor(a, b, one),
                            rp_clamp_tensor(a, rp_none(), b),
-                           rp_lerp(rp_unsqueeze(a, 2), rp_unsqueeze(b, 1), w)};
-    both p = taken(g, y, 6);
+                           rp_lerp(rp_unsqueeze(a, 2), rp_unsqueeze(b, 1), w),
+                           rp_fmod(a, b),
+                           rp_remainder(a, b),
+                           rp_floor_divide(a, b)};
+    both p = taken(g, y, 9);
     for (int i = 0; i < SIZES; i++)
         for (int k = 0; k < 2; k++) p.l.leaf[IR_LEAF_INPUT][k].data[i] = ir_round(t, sizes[i]);
     for (int i = 0; i < WEIGHTS; i++) p.l.leaf[IR_LEAF_INPUT][2].data[i] = ir_round(t, weights[i]);
@@ -425,18 +462,51 @@ static void angles_are_near(void **state) {
     }
 }
 
+/* Of all sizes, of whole multiples and near them, and of equal exponents. */
+static void divisions_are_exact(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F64, RP_DTYPE_F16, RP_DTYPE_BF16};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (int k = 0; k < 4; k++) {
+        const plan_run_options o = both_compiled(gen_isa_best());
+        const rp_dtype t = types[k];
+        rp_graph *g = rp_graph_new("divisions");
+        rp_tensor a = rp_input(g, "a", t, RP_SHAPE(N)), b = rp_input(g, "b", t, RP_SHAPE(N));
+        const rp_tensor y[] = {rp_fmod(a, b), rp_remainder(a, b), rp_floor_divide(a, b)};
+        both p = taken(g, y, 3);
+        double *in[] = {p.l.leaf[IR_LEAF_INPUT][0].data, p.l.leaf[IR_LEAF_INPUT][1].data};
+        for (int i = 0; i < N; i++) {
+            in[1][i] = number(t, N_SPECIAL + 4 + (i % 2 ? 6 * i : i));
+            in[0][i] = number(t, N_SPECIAL + 4 + (i % 3 ? 6 * i : i));
+            if (i % 5 == 0) in[0][i] = in[1][i] * (double)(bits() % 2000) * 0.5;
+            if (i % 5 == 1) in[0][i] = in[1][i] * (1 + unit());
+            in[0][i] = ir_round(t, in[0][i]);
+        }
+        plan_run r = run(&p, &o);
+        ir_value *v = values_of(&p, &r);
+        for (int i = 0; i < N; i++) {
+            const double got[] = {v[0].data[i], v[1].data[i], v[2].data[i]};
+            check_division(t, in[0][i], in[1][i], got, "compiled");
+        }
+        values_done(&p, v);
+        plan_run_done(&r);
+        both_done(&p);
+    }
+}
+
 static void integers_have_signs(void **state) {
     static const double x[] = {0, 5, -7, -0x1p31, 0x1p31 - 1};
-    static const double want[3][5] = {
-        {0, 1, -1, -1, 1}, {0, 5, -7, -0x1p31, 0x1p31 - 1}, {1, 1, 1, 1, 1}};
+    static const double want[4][5] = {
+        {0, 1, -1, -1, 1}, {0, 5, -7, -0x1p31, 0x1p31 - 1}, {1, 1, 1, 1, 1}, {0, 2, -1, -2, 1}};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (int wide = 0; wide < 2; wide++) {
         rp_error err = {0};
         rp_graph *g = rp_graph_new("integers");
         rp_tensor a = rp_input(g, "a", wide ? RP_DTYPE_I64 : RP_DTYPE_I32, RP_SHAPE(5));
-        const rp_tensor y[] = {rp_sign(a), rp_trunc(a), rp_isfinite(a)};
-        both b = taken(g, y, 3);
+        const rp_tensor y[] = {rp_sign(a), rp_trunc(a), rp_isfinite(a),
+                               rp_fmod(a, rp_const(g, rp_tensor_dtype(a), -3))};
+        both b = taken(g, y, 4);
         for (int i = 0; i < 5; i++) {
             if (wide)
                 ir_value_set_int(&b.l.leaf[IR_LEAF_INPUT][0], i, (int64_t)x[i]);
@@ -445,9 +515,9 @@ static void integers_have_signs(void **state) {
         }
         if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
         ir_value *v = values_of(&b, &b.code);
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 4; k++)
             for (int i = 0; i < 5; i++) {
-                const bool whole = wide && k < 2;
+                const bool whole = wide && k != 2;
                 assert_true((whole ? (double)ir_value_int(&v[k], i) : v[k].data[i]) == want[k][i]);
             }
         values_done(&b, v);
@@ -516,6 +586,7 @@ int main(void) {
         cmocka_unit_test(edges_are_those_of_torch),
         cmocka_unit_test(pairs_are_those_of_torch),
         cmocka_unit_test(angles_are_near),
+        cmocka_unit_test(divisions_are_exact),
         cmocka_unit_test(integers_have_signs),
         cmocka_unit_test(integers_have_no_angles),
         cmocka_unit_test(bits_are_equal_everywhere),

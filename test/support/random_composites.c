@@ -125,7 +125,11 @@ static item activation(gen *q) {
 static item function(gen *q) {
     rp_tensor t = q->t, half = rp_mul_scalar(rp_tanh(t), 0.5);
     if (!is_f32(q)) return q->x;
-    switch (pick(q, 10)) {
+    switch (pick(q, 12)) {
+    case 10: return made(rp_fmod(half, rp_const(&q->g, q->type, 1)), 1, false);
+    case 11:
+        if (!q->x.exact) return q->x;
+        return made(rp_remainder(t, rp_const(&q->g, q->type, -3)), 3, true);
     case 0: return made(rp_exp2(rp_neg(rp_abs(t))), 1, false);
     case 1: return made(rp_log2(rp_add_scalar(rp_abs(t), 1)), 1.5 * q->x.most, false);
     case 2: return made(rp_atan(t), 1.6, false);
