@@ -44,6 +44,7 @@ RP_API rp_tensor rp_or(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_xor(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_floor_divide(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_remainder(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_fmod(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_shift_left(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_shift_right(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_philox(rp_tensor a, rp_tensor b);
@@ -88,6 +89,7 @@ RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c);
     X(xor) \
     X(floor_divide) \
     X(remainder) \
+    X(fmod) \
     X(shift_left) \
     X(shift_right) \
     X(philox)
@@ -131,6 +133,7 @@ RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c);
 #define rp_xor(...) RP_AT("rp_xor", (rp_xor)(__VA_ARGS__))
 #define rp_floor_divide(...) RP_AT("rp_floor_divide", (rp_floor_divide)(__VA_ARGS__))
 #define rp_remainder(...) RP_AT("rp_remainder", (rp_remainder)(__VA_ARGS__))
+#define rp_fmod(...) RP_AT("rp_fmod", (rp_fmod)(__VA_ARGS__))
 #define rp_shift_left(...) RP_AT("rp_shift_left", (rp_shift_left)(__VA_ARGS__))
 #define rp_shift_right(...) RP_AT("rp_shift_right", (rp_shift_right)(__VA_ARGS__))
 #define rp_philox(...) RP_AT("rp_philox", (rp_philox)(__VA_ARGS__))

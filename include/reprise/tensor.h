@@ -73,7 +73,8 @@ RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
  * and, or, xor are of bool, and bit by bit of i32 and i64; rp_fma is a * b + c, rounded once.
  * Of i32 and i64: rp_floor_divide and rp_remainder as // and % in Python, torch and numpy: the quotient is rounded down, the
  * remainder has the sign of b. Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine
- * does on a GPU); the smallest number by -1 wraps around. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
+ * does on a GPU); the smallest number by -1 wraps around. Of floats the remainder is exact but where the divisor is added to it, the quotient
+ * is torch's, and by 0 they are a / b and NaN. rp_fmod cuts the quotient, so that the result has the sign of a, and is exact; an integer by 0 gives a. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
  * is left but that. */
 RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low
@@ -89,6 +90,29 @@ RP_API rp_tensor rp_clamp(rp_tensor a, double lo, double hi);           /* NaN s
 RP_API rp_tensor rp_masked_fill(rp_tensor a, rp_tensor mask, double s); /* s where mask is true */
 RP_API rp_tensor rp_log1p(rp_tensor a); /* log(1 + a), also where a is small */
 RP_API rp_tensor rp_expm1(rp_tensor a); /* exp(a) - 1, also where a is small */
+/* Of floats, as in torch also where an argument is 0, -0, infinite or NaN; outside of its domain a function is NaN. exp2 is that of pow; tan
+ * is computed in float32; the others in double precision and rounded once (docs/ir.md has what they may be off by). */
+RP_API rp_tensor rp_exp2(rp_tensor a);
+RP_API rp_tensor rp_log2(rp_tensor a); /* exact for powers of two */
+RP_API rp_tensor rp_tan(rp_tensor a);
+RP_API rp_tensor rp_asin(rp_tensor a);
+RP_API rp_tensor rp_acos(rp_tensor a);
+RP_API rp_tensor rp_atan(rp_tensor a);
+RP_API rp_tensor rp_atan2(rp_tensor y, rp_tensor x); /* the angle of (x, y), in [-pi, pi] */
+RP_API rp_tensor rp_sinh(rp_tensor a);
+RP_API rp_tensor rp_cosh(rp_tensor a);
+RP_API rp_tensor rp_erfinv(rp_tensor a); /* x with erf(x) = a */
+/* sign: 0 of 0, of -0 and of NaN. trunc: towards 0. Both also of integers, as isfinite, which gives bool. */
+RP_API rp_tensor rp_sign(rp_tensor a);
+RP_API rp_tensor rp_trunc(rp_tensor a);
+RP_API rp_tensor rp_isfinite(rp_tensor a);
+/* |a| with the sign of b, which -0 has and a NaN has not: a NaN is taken for positive, where torch reads its sign bit. */
+RP_API rp_tensor rp_copysign(rp_tensor a, rp_tensor b);
+/* a + weight (b - a), from the nearer end: b - (b - a) (1 - weight) where |weight| is 0.5 or more. Each step is rounded (those of f16 and
+ * bf16 in f32); kernels of torch fuse a product with a sum on some machines. */
+RP_API rp_tensor rp_lerp(rp_tensor a, rp_tensor b, rp_tensor weight);
+/* Between tensors, either of which may be rp_none(): hi where lo is greater. NaN of any of them stays. */
+RP_API rp_tensor rp_clamp_tensor(rp_tensor a, rp_tensor lo, rp_tensor hi);
 
 /* Reductions along axis (negative counts from the end); keep leaves a size of 1. Sums of f16 and bf16 are taken in f32. */
 RP_API rp_tensor rp_sum(rp_tensor a, int axis, bool keep);
@@ -341,6 +365,22 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_masked_fill(...) RP_AT("rp_masked_fill", (rp_masked_fill)(__VA_ARGS__))
 #define rp_log1p(...) RP_AT("rp_log1p", (rp_log1p)(__VA_ARGS__))
 #define rp_expm1(...) RP_AT("rp_expm1", (rp_expm1)(__VA_ARGS__))
+#define rp_exp2(...) RP_AT("rp_exp2", (rp_exp2)(__VA_ARGS__))
+#define rp_log2(...) RP_AT("rp_log2", (rp_log2)(__VA_ARGS__))
+#define rp_tan(...) RP_AT("rp_tan", (rp_tan)(__VA_ARGS__))
+#define rp_asin(...) RP_AT("rp_asin", (rp_asin)(__VA_ARGS__))
+#define rp_acos(...) RP_AT("rp_acos", (rp_acos)(__VA_ARGS__))
+#define rp_atan(...) RP_AT("rp_atan", (rp_atan)(__VA_ARGS__))
+#define rp_atan2(...) RP_AT("rp_atan2", (rp_atan2)(__VA_ARGS__))
+#define rp_sinh(...) RP_AT("rp_sinh", (rp_sinh)(__VA_ARGS__))
+#define rp_cosh(...) RP_AT("rp_cosh", (rp_cosh)(__VA_ARGS__))
+#define rp_erfinv(...) RP_AT("rp_erfinv", (rp_erfinv)(__VA_ARGS__))
+#define rp_sign(...) RP_AT("rp_sign", (rp_sign)(__VA_ARGS__))
+#define rp_trunc(...) RP_AT("rp_trunc", (rp_trunc)(__VA_ARGS__))
+#define rp_isfinite(...) RP_AT("rp_isfinite", (rp_isfinite)(__VA_ARGS__))
+#define rp_copysign(...) RP_AT("rp_copysign", (rp_copysign)(__VA_ARGS__))
+#define rp_lerp(...) RP_AT("rp_lerp", (rp_lerp)(__VA_ARGS__))
+#define rp_clamp_tensor(...) RP_AT("rp_clamp_tensor", (rp_clamp_tensor)(__VA_ARGS__))
 #define rp_sum(...) RP_AT("rp_sum", (rp_sum)(__VA_ARGS__))
 #define rp_prod(...) RP_AT("rp_prod", (rp_prod)(__VA_ARGS__))
 #define rp_amax(...) RP_AT("rp_amax", (rp_amax)(__VA_ARGS__))

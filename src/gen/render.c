@@ -277,7 +277,7 @@ static void double_expr(gen_render *r, const kir_inst *in) {
         {"rp_logf", "rk_log64"},  {"rp_floorf", "rk_floor64"}, {"rp_roundf", "rk_round64"},
         {"rp_over", "rk_over64"}, {"rp_tanhf", "rk_tanh64"},   {"rp_erff", "rk_erf64"},
         {"rp_sinf", "rk_sin64"},  {"rp_cosf", "rk_cos64"},     {"rp_powf", "rk_pow64"},
-        {"rp_fmaf", "rk_fma64"}};
+        {"rp_fmaf", "rk_fma64"},  {"rp_fmodf", "rk_fmod64"}};
     const size_t n_names = sizeof names / sizeof *names;
     base_buf b;
 

@@ -18,6 +18,7 @@
 #define rp_over rk_over64
 #define rp_powf rk_pow64
 #define rp_fmaf rk_fma64
+#define rp_fmodf rk_fmod64
 #else
 #define rp_expf exp
 #define rp_over(x) (1.0 / (x))
@@ -28,6 +29,7 @@
 #define rp_cosf cos
 #define rp_powf pow
 #define rp_fmaf fma
+#define rp_fmodf fmod
 #endif
 #define rp_floorf floor
 #define rp_roundf rint

@@ -65,6 +65,9 @@ bool trace_at_least(rp_graph *g, rp_dim size, int64_t least);
 bool trace_number(rp_graph *g, rp_dim size, int64_t *out);
 /* The greatest element along an axis, which stays with a size of 1; -inf where the axis is empty. Of floats. */
 rp_tensor trace_greatest(rp_tensor x, int axis);
+/* The ops, of integers. */
+rp_tensor trace_floor_divide(rp_tensor a, rp_tensor b);
+rp_tensor trace_remainder(rp_tensor a, rp_tensor b);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */
 rp_tensor trace_core(rp_tensor x);
 rp_tensor trace_like(rp_tensor y, rp_tensor x);

@@ -298,9 +298,14 @@ rp_dtype rp_tensor_dtype(rp_tensor x) {
     rp_tensor rp_##name(rp_tensor a, rp_tensor b, rp_tensor c) {                 \
         return trace_op(a.graph, IR_##name, (rp_tensor[]){a, b, c}, 3, NULL, 0); \
     }
+/* Floats have no such ops, but the calls (functions.c). */
+#define rp_floor_divide trace_floor_divide
+#define rp_remainder trace_remainder
 RP_ELEMENTWISE_1(UNARY)
 RP_ELEMENTWISE_2(BINARY)
 RP_ELEMENTWISE_3(TERNARY)
+#undef rp_floor_divide
+#undef rp_remainder
 UNARY(dequant)
 BINARY(gather)
 

@@ -121,6 +121,28 @@ static item activation(gen *q) {
     }
 }
 
+/* Of one element; most of them in double precision. */
+static item function(gen *q) {
+    rp_tensor t = q->t, half = rp_mul_scalar(rp_tanh(t), 0.5);
+    if (!is_f32(q)) return q->x;
+    switch (pick(q, 12)) {
+    case 10: return made(rp_fmod(half, rp_const(&q->g, q->type, 1)), 1, false);
+    case 11:
+        if (!q->x.exact) return q->x;
+        return made(rp_remainder(t, rp_const(&q->g, q->type, -3)), 3, true);
+    case 0: return made(rp_exp2(rp_neg(rp_abs(t))), 1, false);
+    case 1: return made(rp_log2(rp_add_scalar(rp_abs(t), 1)), 1.5 * q->x.most, false);
+    case 2: return made(rp_atan(t), 1.6, false);
+    case 3: return made(flip(q) ? rp_asin(half) : rp_acos(half), 3.2, false);
+    case 4: return made(rp_tan(half), 1, false);
+    case 5: return made(flip(q) ? rp_sinh(half) : rp_cosh(half), 2, false);
+    case 6: return made(rp_erfinv(half), 1, false);
+    case 7: return made(rp_lerp(t, half, rp_abs(half)), q->x.most + 1, false);
+    case 8: return made(rp_clamp_tensor(t, half, rp_none()), q->x.most + 1, false);
+    default: return made(rp_atan2(half, rp_add_scalar(rp_abs(t), 1)), 1, false);
+    }
+}
+
 /* --- random numbers --------------------------------------------------------------------------- */
 
 static item numbers(gen *q) {
@@ -378,7 +400,7 @@ random_item random_composite(random_maker *m, random_item x) {
     static item (*const kinds[])(gen *) = {
         product,         product,         statistics,  norm,      activation, activation,
         numbers,         moved,           by_index,    scattered, put_at,     classes,
-        dense_attention, paged_attention, convolution, pooled,
+        dense_attention, paged_attention, convolution, pooled,    function,
     };
     if (m->st != RP_OK || x.most <= 0) return x;
     gen q = {.m = m, .x = x, .g = {.ir = m->g, .numerics = RP_NUMERICS_EXACT}};

@@ -394,9 +394,9 @@ static void act_iota(gen *q) {
 
 /* Bits, quotients and shifts of integers made of floats that are exact. */
 static void act_ints(gen *q) {
-    static const ir_op ops[] = {IR_add,        IR_sub,        IR_mul,          IR_and,
-                                IR_or,         IR_xor,        IR_floor_divide, IR_remainder,
-                                IR_shift_left, IR_shift_right};
+    static const ir_op ops[] = {IR_add,        IR_sub,         IR_mul,          IR_and,
+                                IR_or,         IR_xor,         IR_floor_divide, IR_remainder,
+                                IR_shift_left, IR_shift_right, IR_fmod};
     static const double numbers[] = {0, -1, 3, -7, 31, 32, 64, 2147483647};
     item x = random_exact(&q->m, &q->pool);
     rp_dtype t = random_pick(&q->m, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64;
@@ -405,8 +405,8 @@ static void act_ints(gen *q) {
     for (uint32_t i = 0; i < 1 + random_pick(&q->m, 4); i++) {
         ir_ref b = random_pick(&q->m, 2) ? random_op1(&q->m, IR_not, a)
                                          : random_const(&q->m, t, numbers[random_pick(&q->m, 8)]);
-        r = random_pick(&q->m, 4) ? random_op2(&q->m, ops[random_pick(&q->m, 10)], r, b)
-                                  : random_op2(&q->m, ops[random_pick(&q->m, 10)], b, r);
+        r = random_pick(&q->m, 4) ? random_op2(&q->m, ops[random_pick(&q->m, 11)], r, b)
+                                  : random_op2(&q->m, ops[random_pick(&q->m, 11)], b, r);
     }
     if (random_pick(&q->m, 3) == 0) /* as a condition */
         r = random_add(&q->m, IR_where,

@@ -125,7 +125,7 @@ static const struct elementwise {
     const char *ops, *types;
     bool gives_bool;
 } classes[] = {
-    {"neg abs add sub mul max min", NUMBERS, false},
+    {"neg abs add sub mul max min fmod", NUMBERS, false},
     {"sqrt rsqrt recip exp log sin cos tanh erf sigmoid floor ceil round div pow fma", REALS,
      false},
     {"not and or xor", "bool i32 i64", false},

@@ -180,6 +180,21 @@ static void pow_is_near(void **state) {
     }
 }
 
+/* Over all doubles, whole multiples, and quotients that are near whole numbers. */
+static void fmod_is_exact(void **state) {
+    (void)state;
+    for (int i = 0; i < 300000 + N_EDGES * N_EDGES; i++) {
+        const int k = i - 300000;
+        double x = any_double(), y = any_double();
+        if (i % 3 == 1) x = y * floor(unit() * 1000);
+        if (i % 3 == 2) x = scaled(unit(), 60), y = scaled(unit(), 60);
+        if (k >= 0) x = edges[k / (int)N_EDGES], y = edges[k % (int)N_EDGES];
+        const double got = kir_alu_f64(IR_fmod, x, y, 0), want = fmod(x, y);
+        if ((isnan(got) && isnan(want)) || memcmp(&got, &want, sizeof got) == 0) continue;
+        fail_msg("fmod(%a, %a) = %a, want %a", x, y, got, want);
+    }
+}
+
 static void check_fma(double x, double y, double z) {
     double got = kir_alu_f64(IR_fma, x, y, z), want = fma(x, y, z);
     if ((isnan(got) && isnan(want)) || memcmp(&got, &want, sizeof got) == 0) return;
@@ -207,8 +222,8 @@ static void fma_is_exact(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_near),
-                                       cmocka_unit_test(pow_is_near),
-                                       cmocka_unit_test(fma_is_exact)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_are_near), cmocka_unit_test(pow_is_near),
+        cmocka_unit_test(fmod_is_exact), cmocka_unit_test(fma_is_exact)};
     return cmocka_run_group_tests_name("kir_double", tests, NULL, NULL);
 }

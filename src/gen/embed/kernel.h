@@ -47,6 +47,30 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 #endif
 }
 
+/* r less the nearest whole multiple of b, of which there are fewer than 2^51: the multiple in two parts, whose products are exact. */
+RP_INLINE double rp_fmod_step(double r, double b)
+{
+    double q = (r / b + 6755399441055744.0) - 6755399441055744.0;
+    double high = (q + 0x1.8p78) - 0x1.8p78;
+    return (r - high * b) - (q - high) * b;
+}
+
+/* Exact. By b times 2^250 and so on, as a / b is below 2^277: what is left has no more digits than a or b, less than the double has. */
+RP_INLINE float rp_fmodf(float a, float b)
+{
+    double r = (double)rp_fabsf(a), d = (double)rp_fabsf(b);
+    r = rp_fmod_step(r, d * 0x1p250);
+    r = rp_fmod_step(r, d * 0x1p200);
+    r = rp_fmod_step(r, d * 0x1p150);
+    r = rp_fmod_step(r, d * 0x1p100);
+    r = rp_fmod_step(r, d * 0x1p50);
+    r = rp_fmod_step(r, d);
+    r = r < 0.0 ? r + d : r;
+    float y = rp_copysignf((float)r, a);
+    y = rp_fabsf(a) < rp_fabsf(b) ? a : y; /* b may be infinite */
+    return y;
+}
+
 /* The same in double precision. */
 RP_INLINE double rk_abs64(double x) { return rp_from_bits64(rp_bits64(x) & 0x7fffffffffffffffull); }
 RP_INLINE double rk_sqrt64(double x) { return __builtin_sqrt(x); }
@@ -317,6 +341,20 @@ RP_FN double rk_fma64(double x, double y, double z)
     hi = s ? hi << s | lo >> (64 - s) : hi;
     return rk_join64(hi | (lo << s != 0), e + n - s, sign << 63);
 #endif
+}
+
+/* Exact: the mantissa of a by that of b, 10 bits of the quotient at a time. */
+RP_FN double rk_fmod64(double a, double b)
+{
+    double x = rk_abs64(a), y = rk_abs64(b);
+    rp_u64 m, n;
+    if (!(x < (double)RP_INF) || !(y > 0.0)) return (double)__builtin_nanf("");
+    if (x < y || x == 0.0) return a;
+    rp_i64 e = rk_split64(x, &m), to = rk_split64(y, &n), half = to / 2;
+    m %= n;
+    for (rp_i64 left = e - to; left > 0 && m; left -= 10) m = (m << (left < 10 ? left : 10)) % n;
+    double r = (double)(rp_i64)m * rp_from_bits64((rp_u64)(half + 1023) << 52);
+    return rk_copysign64(r * rp_from_bits64((rp_u64)(to - half + 1023) << 52), a);
 }
 
 RP_INLINE double rk_high64(double x) { return rp_from_bits64(rp_bits64(x) & 0xffffffff00000000ull); }
