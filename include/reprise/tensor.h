@@ -123,9 +123,8 @@ RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* NaN where the axi
 /* The mean squared distance from the mean, over size - correction, or over 0 where that is less: NaN, or infinite, as torch's. Its
  * correction is 1 by default. */
 RP_API rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction);
-RP_API rp_tensor
-rp_masked_mean(rp_tensor a, rp_tensor mask, int axis,
-               bool keep); /* of those where mask, which broadcasts to a, is true; NaN of none */
+/* The mean of those where mask, which broadcasts to a, is true; NaN of none. */
+RP_API rp_tensor rp_masked_mean(rp_tensor a, rp_tensor mask, int axis, bool keep);
 RP_API rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep); /* -inf where the axis is empty */
 /* i32, the first of equals; a NaN is both largest and smallest. */
 RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
