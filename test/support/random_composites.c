@@ -123,8 +123,8 @@ static item activation(gen *q) {
 
 /* Of one element; most of them in double precision. */
 static item function(gen *q) {
-    rp_tensor t = q->t, half = rp_mul_scalar(rp_tanh(t), 0.5);
     if (!is_f32(q)) return q->x;
+    rp_tensor t = q->t, half = rp_mul_scalar(rp_tanh(t), 0.5);
     switch (pick(q, 12)) {
     case 10: return made(rp_fmod(half, rp_const(&q->g, q->type, 1)), 1, false);
     case 11:
