@@ -123,6 +123,8 @@ static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     for (uint32_t i = 0; i < first && c->rows != IR_DIM_BAD; i++)
         c->rows = ir_dim_mul(t, c->rows, s->dim[i]);
     if (c->rows == IR_DIM_BAD) return false;
+    /* A tile asks each part of a concat for what it has of it. */
+    if (pass_has_many_parts(L->g, ir_node_at(L->g, giver))) most = MOST_TILE;
     /* Fewer elements where there would be too few items. */
     (void)ir_dim_is_const(t, c->rows, &rows);
     while (most > 256 && c->inner * rows < most * 32) most /= 2;
