@@ -165,8 +165,8 @@ rp_status lower_launch_of(const lowerer *L, lower_launch *l);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);
 
-/* Scratch of one item of a kernel, in elements of 4 bytes: what fits beside a CUDA block's own needs, and in L1. */
-#define LOWER_MAX_SCRATCH 8192
+/* Scratch of one item of a kernel, in elements of 4 bytes. */
+#define LOWER_MAX_SCRATCH PASS_MAX_ROW
 #define LOWER_RUN 256 /* elements of a run at most */
 /* Whether the inner elements of such a value have room in scratch. */
 bool lower_fits_scratch(const lowerer *L, const ir_node *n);

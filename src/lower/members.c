@@ -160,18 +160,10 @@ static void each_part_of_tile(const members *m, ir_ref r, element_fn fn, void *u
     }
 }
 
-/* Whether all of r lies along the axis of a concat of many parts. */
-static bool is_only_axis(const lowerer *L, const ir_node *n) {
-    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    for (uint32_t d = 0; d < n->shape.rank; d++)
-        if (d != axis && !ir_dim_is(ir_graph_dims(L->g), n->shape.dim[d], 1)) return false;
-    return true;
-}
-
 static void each_of_tile(const members *m, ir_ref r, element_fn fn, void *user) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    if (pass_has_many_parts(L->g, n) && is_only_axis(L, n) &&
+    if (pass_has_many_parts(L->g, n) && pass_is_only_axis(L->g, n) &&
         lower_local_of(L, r)->place == LOWER_COMPUTE) {
         each_part_of_tile(m, r, fn, user);
         return;

@@ -17,7 +17,6 @@
 #define FEW_PARTS 4
 /* .. but not along a concat's only dim, where runs of elements begin anywhere in a part. So many are worth a kernel for themselves. */
 #define LONG_AXIS 4096
-#define LONG_ROW 8192 /* elements of four bytes that lowering keeps of a row (LOWER_MAX_SCRATCH) */
 
 bool pass_is_transparent(const ir_node *n) {
     ir_kind k = ir_op_table(n->op)->kind;
@@ -401,8 +400,7 @@ static bool loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const 
              pass_nominal_elements(u->g, s) >= MANY_ELEMENTS));
 }
 
-/* Whether all of n lies along the axis of a concat. */
-static bool is_only_axis(const ir_graph *g, const ir_node *n) {
+bool pass_is_only_axis(const ir_graph *g, const ir_node *n) {
     const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     for (uint32_t d = 0; d < n->shape.rank; d++)
         if (d != axis && !ir_dim_is(ir_graph_dims(g), n->shape.dim[d], 1)) return false;
@@ -412,7 +410,7 @@ static bool is_only_axis(const ir_graph *g, const ir_node *n) {
 bool pass_has_many_parts(const ir_graph *g, const ir_node *n) {
     if (n->op != IR_concat || n->n_in < 2) return false;
     return n->n_in > FEW_PARTS ||
-           (is_only_axis(g, n) && pass_nominal_elements(g, &n->shape) >= LONG_AXIS);
+           (pass_is_only_axis(g, n) && pass_nominal_elements(g, &n->shape) >= LONG_AXIS);
 }
 
 static bool is_not_many_parts(fuser *u, ir_ref p, uint32_t keeps, void *user) {
@@ -431,11 +429,11 @@ static bool asks_all_parts(fuser *u, ir_ref r, uint32_t gi) {
 static bool is_short_row(const fuser *u, const ir_node *n, ir_dim rows) {
     int64_t all = 1, size;
     const uint32_t outer = pass_outer_dims(u->g, &n->shape, rows);
-    for (uint32_t d = outer; d < n->shape.rank && all <= LONG_ROW; d++) {
+    for (uint32_t d = outer; d < n->shape.rank && all <= PASS_MAX_ROW; d++) {
         if (!ir_dim_is_const(ir_graph_dims(u->g), n->shape.dim[d], &size)) return false;
         all *= size;
     }
-    return all <= LONG_ROW;
+    return all <= PASS_MAX_ROW;
 }
 
 typedef struct row_search {

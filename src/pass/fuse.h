@@ -78,8 +78,13 @@ void pass_fusion_done(pass_fusion *f);
 /* Groups with their members, then refusals, with the numbers of ir_print. */
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);
 
+/* Elements of four bytes that lowering keeps of a row, in the scratch of one item: what fits beside a CUDA block's own needs, and in L1. */
+#define PASS_MAX_ROW 8192
+
 /* A concat of so many parts that each has a loop of its own, rather than each element a choice of all. */
 bool pass_has_many_parts(const ir_graph *g, const ir_node *n);
+/* Whether all of n, a concat, lies along its axis: no other size is more than 1. */
+bool pass_is_only_axis(const ir_graph *g, const ir_node *n);
 /* No kernel of its own: leaves, constants, views, dequant, empty. */
 bool pass_is_transparent(const ir_node *n);
 

@@ -1,12 +1,6 @@
 /* Values by what they are: buckets, counts, the places of a mask. */
 #include "trace/record.h"
 
-static rp_dim count_of(rp_shape s) {
-    rp_dim n = rp_dim_const(1);
-    for (uint32_t i = 0; i < s.rank && i < RP_MAX_RANK; i++) n = rp_dim_mul(n, s.dim[i]);
-    return n;
-}
-
 static rp_tensor flat(rp_tensor x) {
     return rp_reshape(x, RP_SHAPE(count_of(rp_tensor_shape(x))));
 }
