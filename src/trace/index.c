@@ -28,10 +28,9 @@ static rp_tensor times(rp_tensor x, rp_dim n) {
     return rp_mul(x, rp_dim_value(x.graph, n, rp_tensor_dtype(x)));
 }
 
-/* The product of sizes [from, to). */
-static rp_dim count(const rp_shape *s, uint32_t from, uint32_t to) {
+rp_dim trace_extent(const rp_shape *s, uint32_t from, uint32_t to) {
     rp_dim all = rp_dim_const(1);
-    for (uint32_t i = from; i < to; i++) all = rp_dim_mul(all, s->dim[i]);
+    for (uint32_t i = from; i < to && i < RP_MAX_RANK; i++) all = rp_dim_mul(all, s->dim[i]);
     return all;
 }
 
@@ -50,7 +49,7 @@ static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
     int64_t n;
     bool none = ok && rp_dim_is_const(x.dim[at], &n) && n == 0; /* no index needs an element */
     if (ok && (none || trace_at_least(a.graph, s.dim[at], 1))) {
-        *out = trace_place_type(count(&s, 0, s.rank));
+        *out = trace_place_type(trace_extent(&s, 0, s.rank));
         return true;
     }
     if (trace_ready(a.graph))
@@ -69,14 +68,14 @@ rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx) {
     if (!trace_axis("take_along", a, axis, false, &at) || !places_of(a, at, idx, &t))
         return trace_bad(g);
     rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
-    rp_dim inner = count(&s, at + 1, s.rank), rows = count(&s, 0, at);
+    rp_dim inner = trace_extent(&s, at + 1, s.rank), rows = trace_extent(&s, 0, at);
     rp_tensor place = times(clamped(idx, s.dim[at], t), inner);
     for (uint32_t i = s.rank; i-- > at + 1;)
-        place = rp_add(place, times(rp_iota(g, t, x, (int)i), count(&s, i + 1, s.rank)));
+        place = rp_add(place, times(rp_iota(g, t, x, (int)i), trace_extent(&s, i + 1, s.rank)));
     rp_shape three = RP_SHAPE(rows, x.dim[at], inner);
     rp_tensor row = times(rp_iota(g, t, three, 0), rp_dim_mul(s.dim[at], inner));
     place = rp_add(rp_reshape(place, three), row);
-    rp_dim all = count(&s, 0, s.rank);
+    rp_dim all = trace_extent(&s, 0, s.rank);
     return rp_gather(rp_reshape(a, RP_SHAPE(all)), rp_reshape(place, x));
 }
 
@@ -146,7 +145,8 @@ rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor 
     rp_tensor place = clamped(idx[0], s.dim[0], RP_DTYPE_I64);
     for (uint32_t i = 1; i < n; i++)
         place = rp_add(times(place, s.dim[i]), clamped(idx[i], s.dim[i], RP_DTYPE_I64));
-    rp_dim rows = count(&s, 0, n), inner = count(&s, n, s.rank), many = count(&x, 0, x.rank);
+    rp_dim rows = trace_extent(&s, 0, n), inner = trace_extent(&s, n, s.rank),
+           many = trace_extent(&x, 0, x.rank);
     rp_shape whole = x;
     for (uint32_t i = n; i < s.rank; i++) whole.dim[whole.rank++] = s.dim[i];
     values = rp_reshape(rp_broadcast(values, whole), RP_SHAPE(many, inner));

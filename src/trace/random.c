@@ -8,9 +8,7 @@ static rp_tensor whole(rp_graph *g, double v) {
 /* 64 bits for each element of a shape. */
 static rp_tensor bits_of(rp_tensor key, rp_tensor offset, rp_shape shape) {
     rp_graph *g = key.graph;
-    rp_dim n = rp_dim_const(1);
-    for (uint32_t i = 0; i < shape.rank && i < RP_MAX_RANK; i++) n = rp_dim_mul(n, shape.dim[i]);
-    rp_tensor at = rp_iota(g, RP_DTYPE_I64, RP_SHAPE(n), 0);
+    rp_tensor at = rp_iota(g, RP_DTYPE_I64, RP_SHAPE(trace_extent(&shape, 0, shape.rank)), 0);
     return rp_philox(rp_reshape(rp_add(at, offset), shape), key);
 }
 

@@ -50,6 +50,8 @@ rp_tensor trace_result(rp_tensor a, uint32_t i);
 /* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has
  * no such axis. */
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out);
+/* The product of sizes [from, to) of s. */
+rp_dim trace_extent(const rp_shape *s, uint32_t from, uint32_t to);
 /* The type for whole numbers below n: i32, or i64 where n may be more than that holds. Asks nothing of n. */
 rp_dtype trace_place_type(rp_dim n);
 /* Whether an optional operand is given. */

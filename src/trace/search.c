@@ -2,7 +2,8 @@
 #include "trace/record.h"
 
 static rp_tensor flat(rp_tensor x) {
-    return rp_reshape(x, RP_SHAPE(count_of(rp_tensor_shape(x))));
+    const rp_shape s = rp_tensor_shape(x);
+    return rp_reshape(x, RP_SHAPE(trace_extent(&s, 0, s.rank)));
 }
 
 /* Bounds are compared all with each value: as many comparisons as there are of both, and no loop that a device would run alone. */
