@@ -7,17 +7,23 @@
 #include "support/check.h"
 #include "support/engines.h"
 
-/* Few tokens a step, of many sequences the prompts of 9 at once: kernels for more rows are no decode step's, and most of what is compiled. */
-static rp_engine *engine_of(const char *model, bool few, bool own, const char *more) {
-    return engine_must(
-        model, (const char *[]){
-                   "device=cuda:0", few ? "max_num_seqs=8" : "max_num_seqs=64",
-                   "max_model_len=1024", own ? "decode_kernels=true" : "decode_kernels=false",
-                   few ? "max_num_batched_tokens=64" : "max_num_batched_tokens=160", more, NULL});
+enum { FEW = 8, MOST = 64, TOKENS = 7 };
+
+/* For up to n sequences. Few tokens a step, of more sequences the prompts of 9 at once: kernels for more rows are no decode step's, and most of what is compiled. Only
+ * where there are most of them do all come at once: else the first end before the last begin, and no step is one of them all. */
+static rp_engine *engine_of(const char *model, uint32_t n, bool own, const char *more) {
+    return engine_must(model, (const char *[]){"device=cuda:0",
+                                               n <= FEW ? "max_num_seqs=8" : "max_num_seqs=64",
+                                               "max_model_len=1024",
+                                               own ? "decode_kernels=true" : "decode_kernels=false",
+                                               n <= FEW    ? "max_num_batched_tokens=64"
+                                               : n == MOST ? "max_num_batched_tokens=1280"
+                                                           : "max_num_batched_tokens=160",
+                                               more, NULL});
 }
 
 rp_engine *decode_engine(const char *model, bool own, const char *more) {
-    return engine_of(model, true, own, more);
+    return engine_of(model, 1, own, more);
 }
 
 /* --- one sequence ------------------------------------------------------------------------ */
@@ -67,8 +73,6 @@ static double farthest(const scores *a, const scores *b) {
 }
 
 /* --- several ------------------------------------------------------------------------------- */
-
-enum { FEW = 8, MOST = 64, TOKENS = 7 };
 
 typedef struct answers {
     int32_t ids[MOST][TOKENS];
@@ -140,9 +144,9 @@ void decode_check_scores(const char *model, uint32_t prompt, double most) {
 
 void decode_check_together(const char *model, const uint32_t *n, size_t count, const char *more,
                            double most) {
-    const bool few = n[count - 1] <= FEW;
-    rp_engine *const by_own = engine_of(model, few, true, more), *const by_all = engine_of(
-                                                                     model, few, false, more);
+    rp_engine *const by_own = engine_of(model, n[count - 1], true, more), *const by_all = engine_of(
+                                                                              model, n[count - 1],
+                                                                              false, more);
     for (size_t c = 0; c < count; c++) {
         const answers own = answer(by_own, n[c], true, false),
                       all = answer(by_all, n[c], false, false);
@@ -155,7 +159,7 @@ void decode_check_together(const char *model, const uint32_t *n, size_t count, c
 }
 
 void decode_check_poisoned(const char *model, uint32_t n) {
-    rp_engine *e = engine_of(model, n <= FEW, true, NULL);
+    rp_engine *e = engine_of(model, n, true, NULL);
     const answers a = answer(e, n, true, false), b = answer(e, n, true, true);
     assert_memory_equal(&a, &b, sizeof a);
     rp_engine_close(e);
@@ -186,7 +190,7 @@ static bool leaves_logits(rp_engine *e, uint32_t n, bool logprobs, double temper
 }
 
 void decode_check_unread(const char *model, uint32_t n) {
-    rp_engine *e = engine_of(model, n <= FEW, true, "async_scheduling=false");
+    rp_engine *e = engine_of(model, n, true, "async_scheduling=false");
     for (int drawn = 0; drawn < 2; drawn++) {
         answers read = {0}, unread = {0};
         assert_true(leaves_logits(e, n, true, drawn * 0.8, &read));
