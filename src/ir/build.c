@@ -143,7 +143,7 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
     ir_ref old = merge ? ir_cell_find(g, &n, hash) : IR_NONE;
     if (old != IR_NONE) {
         *out = old;
-        return RP_OK;
+        return g->runs && ir_run_notes(&n) ? ir_run_ask(g, old, err) : RP_OK;
     }
     RP_TRY(ir_check_writes(g, &n, IR_NONE, err));
     if (g->runs && !merge && (old = ir_run_find(g, &n)) != IR_NONE) {
@@ -152,7 +152,8 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
     }
     RP_TRY(infer(g, &n, err));
     RP_TRY(ir_cell_reserve(g, err));
-    if (g->runs && !merge) RP_TRY(ir_run_reserve(g, err));
+    const bool noted = g->runs && ir_run_notes(&n);
+    if (noted) RP_TRY(ir_run_reserve(g, err));
     if (n_in > 0) {
         ir_ref *copy = base_arena_array(g->arena, n_in, sizeof *copy);
         if (!copy) return ir_graph_full(g, err);
@@ -165,7 +166,7 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
     if (n.n_attrs > 0 && !n.attrs) return ir_graph_full(g, err);
     RP_TRY(hold_graphs(g, &n, err));
     *out = ir_cell_append(g, &n, hash);
-    if (g->runs && !merge) ir_run_note(g, *out);
+    if (noted) ir_run_note(g, *out);
     return RP_OK;
 }
 

@@ -24,11 +24,12 @@ typedef struct ir_inner {
     struct ir_inner *next;
 } ir_inner;
 
-/* Nodes that are not merged, in the order in which runs asked for them first. */
+/* Nodes that are done in the run that asks for them, in the order in which runs asked for them first: those that are not merged, and calls that the host runs. */
 typedef struct ir_runs {
     ir_ref *ref;
-    uint64_t *run;      /* the last one that asked for it */
-    ir_effects effects; /* of this run */
+    uint64_t *run; /* the last one that asked for it */
+    ir_effects
+        effects; /* of this run, and calls that the host runs, which may do what the graph does not tell */
     uint32_t n, cap;
     uint64_t now;
 } ir_runs;
@@ -66,6 +67,10 @@ bool ir_node_equal(const ir_node *a, const ir_node *b);
 ir_ref ir_run_find(ir_graph *g, const ir_node *n);
 rp_status ir_run_reserve(ir_graph *g, rp_error *err) RP_MUST_USE;
 void ir_run_note(ir_graph *g, ir_ref r);
+/* This run asks for r, which is merged and which runs note. */
+rp_status ir_run_ask(ir_graph *g, ir_ref r, rp_error *err) RP_MUST_USE;
+/* Whether runs note node n. */
+bool ir_run_notes(const ir_node *n);
 /* Room for one more node and its table slot. */
 rp_status ir_cell_reserve(ir_graph *g, rp_error *err) RP_MUST_USE;
 /* Appends a complete node whose parts live in the arena. */

@@ -29,10 +29,16 @@ rp_status ir_run_reserve(ir_graph *g, rp_error *err) {
     return RP_OK;
 }
 
+bool ir_run_notes(const ir_node *n) {
+    return ir_op_run_by_host(n->op) || (n->op != IR_input && !ir_node_merges(n));
+}
+
 static void take(ir_graph *g, uint32_t i) {
     ir_runs *s = g->runs;
+    const ir_node *n = ir_node_at(g, s->ref[i]);
     s->run[i] = s->now;
-    if (ir_node_is_effect(ir_node_at(g, s->ref[i]))) s->effects.ref[s->effects.n++] = s->ref[i];
+    if (ir_node_is_effect(n) || ir_op_run_by_host(n->op))
+        s->effects.ref[s->effects.n++] = s->ref[i];
 }
 
 void ir_run_note(ir_graph *g, ir_ref r) {
@@ -52,14 +58,25 @@ ir_ref ir_run_find(ir_graph *g, const ir_node *n) {
     return IR_NONE;
 }
 
+rp_status ir_run_ask(ir_graph *g, ir_ref r, rp_error *err) {
+    ir_runs *s = g->runs;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->ref[i] != r) continue;
+        if (s->run[i] != s->now) take(g, i);
+        return RP_OK;
+    }
+    RP_TRY(ir_run_reserve(g, err));
+    ir_run_note(g, r);
+    return RP_OK;
+}
+
 /* What was recorded so far is the first run. */
 static rp_status first_run(ir_graph *g, rp_error *err) {
     g->runs = base_arena_alloc(g->arena, sizeof *g->runs);
     if (!g->runs) return ir_graph_full(g, err);
     *g->runs = (ir_runs){.now = 1};
     for (ir_ref r = 0; r < g->n; r++) {
-        const ir_node *n = ir_node_at(g, r);
-        if (n->op == IR_input || ir_node_merges(n)) continue;
+        if (!ir_run_notes(ir_node_at(g, r))) continue;
         RP_TRY(ir_run_reserve(g, err));
         ir_run_note(g, r);
     }

@@ -260,6 +260,67 @@ static void memory_that_is_asked_for_twice_is_two(void **state) {
 }
 
 /* Of what its runs take, a recording keeps little. */
+static int n_told;
+
+static rp_status tell(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)n_args, (void)err;
+    n_told++;
+    memcpy(args[1].data, args[0].data, 4 * sizeof(float));
+    return RP_OK;
+}
+
+enum { FIRST_UNREAD = 1, SECOND_UNREAD = 2, READ_LATER = 4, ASKED_AGAIN = 8, ALL_TOLD = 16 };
+
+static int n_told_of(int how) {
+    bool first = how & (FIRST_UNREAD | READ_LATER | ASKED_AGAIN);
+    return first + !!(how & SECOND_UNREAD);
+}
+
+/* A call whose result nobody reads is done at its place: in front of the break, or behind it; and one that is read behind it, or asked for again there, once. */
+static rp_status telling(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), told = a;
+    rp_graph *g = rp_jit_graph(call);
+    const rp_shape shape = rp_tensor_shape(a);
+    (void)user, (void)err;
+    double how = rp_item(rp_slice(a, 0, 0, 1));
+    const int is = (int)how, before = n_told;
+    if (how != how) return RP_INVALID;
+    if (n_told_of(is & ~SECOND_UNREAD))
+        told = rp_custom(g, "breaks::tell", &a, 1, RP_DTYPE_F32, shape);
+    rp_jit_break(call, "a look at who was told");
+    if (!rp_jit_failed(call)) assert_int_equal(n_told - before, n_told_of(is & ~SECOND_UNREAD));
+    if (is & SECOND_UNREAD) {
+        rp_tensor y = rp_add_scalar(a, 1);
+        (void)rp_custom(g, "breaks::tell", &y, 1, RP_DTYPE_F32, shape);
+    }
+    if (is & ASKED_AGAIN) told = rp_custom(g, "breaks::tell", &a, 1, RP_DTYPE_F32, shape);
+    *result = rp_jit_value(call, rp_neg(is & READ_LATER ? told : a));
+    return RP_OK;
+}
+
+static void what_the_host_is_told_it_is_told_once(void **state) {
+    const rp_op_desc d = {.size = sizeof d, .name = "breaks::tell", .n_results = 1, .cpu = tell};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    for (int level = 0; level <= 2; level++) {
+        rp_jit *f = make(telling, level, NULL);
+        for (int i = 0; i < 3 * ALL_TOLD; i++) {
+            const int how = i * 7 % ALL_TOLD;
+            float a[4] = {(float)how, 1, 2, 3};
+            rp_value v[] = {f32_of(a, 1, 4, 0)}, args = rp_value_tuple(v, 1);
+            n_told = 0;
+            rp_output *o = jit_ok(f, &args);
+            assert_int_equal(n_told, n_told_of(how));
+            const float *y = jit_result(o)->tensor.data;
+            for (int k = 0; k < 4; k++) assert_true(y[k] == -a[k]);
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
 static void a_recording_keeps_little(void **state) {
     rp_error err = {0};
     rp_device *d = NULL;
@@ -288,6 +349,7 @@ int main(void) {
         cmocka_unit_test(two_ways_to_one_write),
         cmocka_unit_test(what_is_overwritten_is_not_read),
         cmocka_unit_test(memory_that_is_asked_for_twice_is_two),
+        cmocka_unit_test(what_the_host_is_told_it_is_told_once),
         cmocka_unit_test(a_recording_keeps_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
