@@ -75,10 +75,17 @@ row() { # NAME SHAPE BATCH
     detail "$2" "batch $3"
 }
 
+# The engine's own answers beside those of numerics=exact: of 32 tokens of each sequence, or of a prompt's tokens.
 row_of_engine() { # NAME SHAPE WHAT
     have "$1.engine" || return
+    local said question="check $3 $CONTEXT 32"
+    [ "$3" != "${3#prefill}" ] && question="check 1 ${3#prefill} 0"
+    said=$(ask "$engine" "$question")
+    [ -n "$said" ] || failed=1
+    says() { echo "$said" | sed -n "s/.*$1=\([^ ]*\).*/\1/p"; }
     echo "| $2 | ${3#prefill}$([ "$3" != "${3#prefill}" ] && echo " tokens of a prefill") | $(median "$1.engine") ($(stat "$1.engine" min) - $(stat "$1.engine" max)) | $(
-        of_torch "$1") | $(ratio "$1.torch" "$1.engine") | $(have "$1.engine_host" && median "$1.engine_host" || echo -) |" >>"$engines"
+        of_torch "$1") | $(ratio "$1.torch" "$1.engine") | $(have "$1.engine_host" && median "$1.engine_host" || echo -) | $(
+        says off), $(says mean) | $(says likeliest), $(says gap) | $(says repeats) |" >>"$engines"
 }
 
 row_of_prefill() { # NAME SHAPE TOKENS
@@ -175,10 +182,12 @@ in a row ($((STEPS / 5)) prefills; smallest - largest), both programs in each ro
     if [ -s "$engines" ]; then
         echo
         echo "The engine as it is (\`reprise run --device cuda:0\`: scheduler, step on the host, sampling included) in the same rounds, same torch. Host: from the"
-        echo "moment the host has seen the tokens of a decode step until the launch of the next has returned, block tables and texts included."
+        echo "moment the host has seen the tokens of a decode step until the launch of the next has returned, block tables and texts included. Right: log probabilities of 32"
+        echo "tokens of three sequences, or of a prompt's, off from those of numerics=exact (float32), largest and mean; how many tokens are the likeliest by it, too, and by how"
+        echo "much another was at most; sequences that answered the same when asked again."
         echo
-        echo "| shape | sequences | engine ms | torch ms | torch / engine | host us a step |"
-        echo "|---|---|---|---|---|---|"
+        echo "| shape | sequences | engine ms | torch ms | torch / engine | host us a step | log probabilities off by | the likeliest, else by | the same again |"
+        echo "|---|---|---|---|---|---|---|---|---|"
         cat "$engines"
     fi
     echo
