@@ -39,7 +39,8 @@ typedef struct engine_job {
 
 enum {
     ENGINE_HOST_STEPS = 256,
-    ENGINE_LONG_TOKEN = 256 /* bytes of a token for which there is room from the start */
+    ENGINE_LONG_TOKEN = 256, /* bytes of a token for which there is room from the start */
+    ENGINE_JOB_LISTS = 256
 };
 
 typedef struct engine_times {
@@ -90,7 +91,7 @@ struct rp_engine {
     int64_t t_counted; /* the end of the last step, for those that tell how long one takes */
     int64_t t_seen;    /* when the tokens of the last step were */
     int64_t seen_ns;   /* from then to the end of that call; 0: there was none */
-    engine_job *jobs;
+    engine_job *jobs[ENGINE_JOB_LISTS]; /* by id */
     uint64_t next_id;
     uint32_t max_model_len, n_threads;
     gen_isa isa;

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
-    engine_job *j = e ? e->jobs : NULL;
+    engine_job *j = e ? e->jobs[id % ENGINE_JOB_LISTS] : NULL;
     while (j && (j->id != id || j->released)) j = j->next;
     return j;
 }
@@ -126,16 +126,16 @@ rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64
         return st;
     }
     if (!e->t_submit) e->t_submit = base_now_ns();
-    engine_job **at = &e->jobs;
-    while (*at) at = &(*at)->next;
-    *at = j;
+    engine_job **first = &e->jobs[j->id % ENGINE_JOB_LISTS];
+    j->next = *first;
+    *first = j;
     e->next_id++;
     *out_id = j->id;
     return RP_OK;
 }
 
-void engine_reap(rp_engine *e) {
-    for (engine_job **at = &e->jobs; *at && e->n_released;) {
+static void reap(rp_engine *e, engine_job **at) {
+    while (*at && e->n_released) {
         engine_job *j = *at;
         if (!j->released || !j->finished) {
             at = &j->next;
@@ -145,6 +145,10 @@ void engine_reap(rp_engine *e) {
         e->n_released--;
         free_job(j);
     }
+}
+
+void engine_reap(rp_engine *e) {
+    for (uint32_t i = 0; i < ENGINE_JOB_LISTS && e->n_released; i++) reap(e, &e->jobs[i]);
 }
 
 /* At once, unless a call is under way; what is in flight is done again for the others, where it may be part of it. */
@@ -203,9 +207,10 @@ void rp_engine_release(rp_engine *e, uint64_t id) {
 }
 
 void engine_jobs_free(rp_engine *e) {
-    while (e->jobs) {
-        engine_job *j = e->jobs;
-        e->jobs = j->next;
-        free_job(j);
-    }
+    for (uint32_t i = 0; i < ENGINE_JOB_LISTS; i++)
+        while (e->jobs[i]) {
+            engine_job *j = e->jobs[i];
+            e->jobs[i] = j->next;
+            free_job(j);
+        }
 }

@@ -55,7 +55,7 @@ static void run(rp_engine *e, int n) {
 }
 
 static engine_request *request_of(rp_engine *e, uint64_t id) {
-    engine_job *j = e->jobs;
+    engine_job *j = e->jobs[id % ENGINE_JOB_LISTS];
     while (j->id != id) j = j->next;
     return j->req;
 }
