@@ -45,13 +45,15 @@ static rp_status measure(rp_engine *e, unsigned n_requests, unsigned n_prompt, u
     return RP_OK;
 }
 
-static rp_status open_engine(const char *more, rp_engine **out, rp_error *err) {
+/* exact: what answers are compared with, one after the other, so that it needs little memory beside the other. */
+static rp_status open_engine(bool exact, rp_engine **out, rp_error *err) {
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     o.model = model;
     o.config = rp_config_new();
     rp_status st = o.config ? RP_OK : RP_NOMEM;
     for (char **s = settings; *s && st == RP_OK; s++) st = rp_config_set(o.config, *s, err);
-    if (st == RP_OK && more) st = rp_config_set(o.config, more, err);
+    if (st == RP_OK && exact) st = rp_config_set(o.config, "numerics=exact", err);
+    if (st == RP_OK && exact) st = rp_config_set(o.config, "max_num_seqs=8", err);
     if (st == RP_OK) st = rp_config_apply_default_olevel(o.config, 2, err);
     if (st == RP_OK) return rp_engine_open(&o, out, err);
     rp_config_free(o.config);
@@ -158,7 +160,7 @@ static rp_status check(rp_engine *e, uint32_t requests, uint32_t context, uint32
     uint32_t equal = 0;
     rp_status st = generate(e, requests, context, n ? n : 1, t, err);
     if (st == RP_OK) st = generate(e, requests, context, n ? n : 1, t + requests, err);
-    if (st == RP_OK) st = open_engine("numerics=exact", &exact, err);
+    if (st == RP_OK) st = open_engine(true, &exact, err);
     for (uint32_t i = 0; i < requests && st == RP_OK; i++) {
         equal += memcmp(&t[i], &t[requests + i], sizeof *t) == 0;
         if (!is_scored(i, requests)) continue;
@@ -239,7 +241,7 @@ int main(int argc, char **argv) {
     }
     model = argv[1];
     settings = argv + 2;
-    rp_status st = open_engine(NULL, &e, &err);
+    rp_status st = open_engine(false, &e, &err);
     if (st == RP_OK) printf("ready %s\n", rp_version());
     (void)fflush(stdout);
     while (st == RP_OK && fgets(line, sizeof line, stdin)) {
