@@ -3,12 +3,13 @@
 # table and writes it to bench/results/.
 #
 #   ROUNDS=7        warm starts of each kind, in turns
+#   COLD=3          starts with an empty cache, and as many whose kernels are measured (max_autotune), in turns
 #   MODEL=llama-1b,dtype=bf16
 #   RESULTS=FOLDER  another folder; empty: nothing is written
 set -u
 cd "$(dirname "$0")/.." || exit
 B=$(realpath "${1-build}")
-: "${ROUNDS:=7}" "${MODEL:=llama-1b,dtype=bf16}" "${RESULTS=bench/results}"
+: "${ROUNDS:=7}" "${COLD:=3}" "${MODEL:=llama-1b,dtype=bf16}" "${RESULTS=bench/results}"
 . bench/lib.sh
 tmp=$(mktemp -d)
 samples=$tmp/samples
@@ -27,7 +28,7 @@ start() {
         return 1
     }
     tail -n 1 "$tmp/out" >"$tmp/summary"
-    for key in wall_to_first_token_ms device_ms compile_ms weights_ms runner_ms capture_ms captures graphs weights peak_rss_bytes; do
+    for key in compiles wall_to_first_token_ms device_ms compile_ms pack_ms weights_ms runner_ms capture_ms captures graphs weights peak_rss_bytes; do
         json_number $key <"$tmp/summary" | grep -vx 0.0 >>"$samples/$name.$key"
     done
 }
@@ -43,7 +44,14 @@ cat "$tmp/model.gguf" >/dev/null # into the page cache
 full36=(--max-num-seqs 36 -cc.cudagraph_mode=FULL_DECODE_ONLY --cudagraph-capture-sizes all)
 full256=(--max-num-seqs 256 -cc.cudagraph_mode=FULL_DECODE_ONLY --cudagraph-capture-sizes all)
 pieces=(-cc.cudagraph_mode=PIECEWISE)
-start cold || exit $?
+tuned=(-cc.inductor_compile_config='{"max_autotune":true}')
+for _ in $(seq "$COLD"); do
+    rm -rf "$REPRISE_CACHE_DIR"
+    start tuned "${tuned[@]}" || exit $?
+    start tuned.warm "${tuned[@]}"
+    rm -rf "$REPRISE_CACHE_DIR"
+    start cold || exit $?
+done
 for round in $(seq 0 "$ROUNDS"); do # the first packs and compiles what others do not have yet
     name=warm
     [ "$round" = 0 ] && name=first
@@ -61,6 +69,10 @@ report() {
     echo "|---|---:|---:|---:|"
     ms cold.wall_to_first_token_ms "first ever start (traces, compiles, packs) to its first token"
     ms cold.compile_ms "of it: compiling"
+    ms cold.pack_ms "of it: packing"
+    ms tuned.wall_to_first_token_ms "the same where each kernel is measured (\`max_autotune\`)"
+    ms tuned.compile_ms "of it: compiling and measuring"
+    ms tuned.warm.wall_to_first_token_ms "the next start with it: $(median tuned.warm.compiles 2>/dev/null || echo 0) compiles"
     ms warm.wall_to_first_token_ms "warm start of the process to its first token"
     ms warm.device_ms "of it: opening the GPU"
     ms warm.weights_ms "of it: weights, $(calc %.1f "$(median warm.weights) / $(median warm.weights_ms) / 1e6") GB/s, every byte checked"
