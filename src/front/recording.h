@@ -93,6 +93,8 @@ typedef struct front_break {
     int line;
 } front_break;
 
+enum { FRONT_KEPT_ON_THE_WAY = 256 << 20 }; /* bytes of a call */
+
 /* A run: what has values, and how far it is. */
 typedef struct front_session {
     rp_jit *f;
@@ -116,6 +118,7 @@ typedef struct front_session {
     front_break last_break; /* where the segment begins; file NULL: with the function */
     bool past_limit;        /* what is behind it is not kept */
     const front_code *fell; /* of a step, one that is not what was asked for; NULL: none */
+    int64_t kept_bytes;     /* of what steps computed on their way, FRONT_KEPT_ON_THE_WAY at most */
 } front_session;
 
 struct rp_jit_call {

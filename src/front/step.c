@@ -343,7 +343,40 @@ static rp_status as_numbers(void *user, ir_dims *t, ir_dim *by, rp_error *err) {
     return RP_OK;
 }
 
-/* Op by op, from what has a value. */
+/* --- op by op ------------------------------------------------------------------------------------ */
+
+/* Bytes of r in this run, where it is worth keeping: 0 of what takes no time to make again, has results of its own, or is memory. */
+static int64_t bytes_worth_keeping(const front_session *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->rec->g->ir, r);
+    const ir_kind kind = ir_op_table(n->op)->kind;
+    int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype), size;
+    if (kind == IR_KIND_LEAF || kind == IR_KIND_VIEW || kind == IR_KIND_QUANT) return 0;
+    if (n->n_more || n->memory != IR_NONE || ir_node_is_effect(n)) return 0;
+    if (rp_dtype_is_quant(n->dtype) || n->dtype == RP_DTYPE_I16B32) return 0;
+    for (uint32_t d = 0; d < n->shape.rank; d++)
+        if (!front_solver_example(s->sizes, n->shape.dim[d], &size) ||
+            __builtin_mul_overflow(bytes, size, &bytes))
+            return 0;
+    return bytes;
+}
+
+/* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
+static void mark_kept(front_session *s, uint8_t *mark) {
+    const ir_graph *g = s->rec->g->ir;
+    for (ir_ref r = ir_graph_count(g); r-- > 0;) {
+        const ir_node *n = ir_node_at(g, r);
+        if (mark[r] & (FRONT_OUT | FRONT_DO)) mark[r] |= FRONT_NEED;
+        if (!(mark[r] & FRONT_NEED) || mark[r] & FRONT_GIVEN) continue;
+        for (uint32_t i = 0; i < n->n_in; i++) mark[n->in[i]] |= FRONT_NEED;
+        if (mark[r] & FRONT_OUT) continue;
+        const int64_t bytes = bytes_worth_keeping(s, r);
+        if (bytes == 0 || bytes > FRONT_KEPT_ON_THE_WAY - s->kept_bytes) continue;
+        s->kept_bytes += bytes;
+        mark[r] |= FRONT_OUT;
+    }
+}
+
+/* From what has a value. */
 static RP_APART rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n,
                                    const ir_ref *effect, uint32_t n_effects, bool last,
                                    rp_error *err) {
@@ -357,6 +390,7 @@ static RP_APART rp_status evaluate(front_session *s, const ir_ref *wanted, uint3
         if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
     front_mark_wanted(s->rec->g->ir, &(front_wish){wanted, effect, n, n_effects, last}, mark);
     front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
+    if (!last) mark_kept(s, mark);
     /* A result is no value of later steps, and there are none. */
     for (ir_ref r = 0; r < count; r++) {
         if (last && !is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;

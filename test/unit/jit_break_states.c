@@ -1,4 +1,7 @@
 /* States and the host behind graph breaks: which contents each of them sees. */
+#include <math.h>
+#include <stdlib.h>
+
 #include "front/recording.h"
 #include "support/breaks.h"
 
@@ -321,6 +324,50 @@ static void what_the_host_is_told_it_is_told_once(void **state) {
     }
 }
 
+/* x = x * 2 - 1, looked at each time. n_held: how often it then had a value that a later step need not compute again. */
+typedef struct loop {
+    int turns, n_held;
+} loop;
+
+static rp_status looping(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    loop *l = user;
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    for (int i = 0; i < l->turns; i++) {
+        a = rp_add_scalar(rp_mul_scalar(a, 2), -1);
+        if (rp_item(rp_sum(a, 0, false)) > 1e30) break;
+        if (call->session) l->n_held += front_holds(call->session, a.ref);
+        if (call->session) assert_true(call->session->kept_bytes <= FRONT_KEPT_ON_THE_WAY);
+    }
+    *result = rp_jit_value(call, a);
+    return RP_OK;
+}
+
+static int held_of(int level, int turns, float *data, int n) {
+    loop l = {.turns = turns};
+    rp_value v[] = {f32_of(data, 1, n, 0)}, args = rp_value_tuple(v, 1);
+    rp_jit *f = make(looping, level, &l);
+    rp_output *o = jit_ok(f, &args);
+    const float *y = jit_result(o)->tensor.data;
+    for (int i = 0; i < n; i += n / 4) assert_true(y[i] == 1 - ldexpf(1 - data[i], turns));
+    rp_output_free(o);
+    rp_jit_free(f);
+    return l.n_held;
+}
+
+/* Breaks in a loop: what lies in front of one is not computed again at the next, also while nobody knows what will be read, as far as there is room. */
+static void nothing_is_computed_again(void **state) {
+    enum { LARGE = 10000000 };
+    float small[4] = {1, 0.5f, 2, 1}, *large = calloc(LARGE, sizeof *large);
+    (void)state;
+    assert_non_null(large);
+    for (int level = 0; level <= 2; level++) assert_int_equal(held_of(level, 20, small, 4), 20);
+    const int held = held_of(0, 6, large, LARGE);
+    assert_true(held > 1 && held < 6);
+    free(large);
+}
+
 static void a_recording_keeps_little(void **state) {
     rp_error err = {0};
     rp_device *d = NULL;
@@ -350,6 +397,7 @@ int main(void) {
         cmocka_unit_test(what_is_overwritten_is_not_read),
         cmocka_unit_test(memory_that_is_asked_for_twice_is_two),
         cmocka_unit_test(what_the_host_is_told_it_is_told_once),
+        cmocka_unit_test(nothing_is_computed_again),
         cmocka_unit_test(a_recording_keeps_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
