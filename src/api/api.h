@@ -33,16 +33,8 @@ rp_status api_read_sizes(const plan *p, const rp_buffer *inputs, int64_t *symbol
 rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
 /* Where nothing is compiled: each kernel is in the one module that there would be. */
 rp_status api_own_functions(compile_lowered *l, gen_isa isa, rp_error *err) RP_MUST_USE;
-/* How that is lowered. */
-typedef struct api_inner {
-    const rp_compiler *backend;
-    const lower_options *lower;
-    gen_isa isa;
-    const char *const *splitting_ops;
-    uint32_t n_splitting_ops;
-} api_inner;
 /* Gives l the plans of the graphs that its launches run, for compile_assemble. */
-rp_status api_inner_plans(compile_lowered *l, const api_inner *how, rp_error *err) RP_MUST_USE;
+rp_status api_inner_plans(compile_lowered *l, gen_isa isa, rp_error *err) RP_MUST_USE;
 /* Of a piece that was lowered here; the plans that no plan has taken as well. */
 void api_lowered_done(compile_lowered *l);
 

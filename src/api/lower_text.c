@@ -88,8 +88,7 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
         if (s.pieces[i].distinct != i) continue;
         RP_TRY_OUT(target_lower(s.pieces[i].graph, &o, &lowered[i].piece, err));
         RP_TRY_OUT(api_own_functions(&lowered[i], isa, err));
-        const api_inner how = {.backend = &compile_inductor, .lower = &o, .isa = isa};
-        RP_TRY_OUT(api_inner_plans(&lowered[i], &how, err));
+        RP_TRY_OUT(api_inner_plans(&lowered[i], isa, err));
     }
     RP_TRY_OUT(compile_assemble(g, ir_graph_dims(g), &s, lowered, &p, err));
     plan_print(p, b);
