@@ -346,6 +346,29 @@ static void products_on_tensor_cores_leave_rows_arranged(void **state) {
     ir_graph_free(seen);
 }
 
+/* A tile of such rows is there as a whole: of up to 256 of them, in a power of two that most classes have. */
+static void arranged_rows_have_whole_tiles(void **state) {
+    enum { COLUMNS = 128 };
+    const lower_options o = {.target = GEN_CUDA};
+    ir_graph *g = chain_graph(false);
+    rp_error err = {0};
+    lower_piece p;
+    (void)state;
+    CHECK_OK(target_lower(g, &o, &p, &err), &err);
+    for (int64_t rows = 1; rows <= 1024; rows++) {
+        int64_t tile = 16, most = 0;
+        while (tile < rows && tile < 256) tile *= 2;
+        for (uint32_t i = 0; i < p.n_temps; i++) {
+            const int64_t bytes = ir_dim_eval(p.dims, p.temps[i].bytes, &rows);
+            if (bytes > most) most = bytes;
+        }
+        if (most < (rows + tile - 1) / tile * tile * COLUMNS * 2)
+            fail_msg("%lld rows in %lld bytes", (long long)rows, (long long)most);
+    }
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
 /* The kernel of a GPU for so many rows of attention, and its blocks. */
 static const lower_alt *attention_of(const lower_piece *p, int64_t rows, int64_t *blocks) {
     const lower_launch *l = p->launches;
@@ -792,6 +815,7 @@ int main(void) {
         cmocka_unit_test(rows_that_others_read_are_made_for_all),
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
+        cmocka_unit_test(arranged_rows_have_whole_tiles),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(heads_that_are_stored_twice_stay_two),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),

@@ -1,0 +1,124 @@
+/* What functions of the tensor API promise whatever they compute: the type of their results, and what they say of what they refuse. */
+#include "support/check.h"
+
+#include "reprise/nn.h"
+#include "reprise/reprise.h"
+
+/* --- types --------------------------------------------------------------------------- */
+
+/* Functions of one tensor [1,2,4,6] whose result is of its type. */
+#define ONE(X)                      \
+    X(rp_neg(x))                    \
+    X(rp_abs(x))                    \
+    X(rp_sqrt(x))                   \
+    X(rp_exp(x))                    \
+    X(rp_tanh(x))                   \
+    X(rp_sigmoid(x))                \
+    X(rp_add_scalar(x, 0.5))        \
+    X(rp_mul_scalar(x, 0.5))        \
+    X(rp_clamp(x, -1, 1))           \
+    X(rp_clamp_tensor(x, x, x))     \
+    X(rp_lerp(x, x, x))             \
+    X(rp_copysign(x, x))            \
+    X(rp_atan2(x, x))               \
+    X(rp_log1p(x))                  \
+    X(rp_expm1(x))                  \
+    X(rp_exp2(x))                   \
+    X(rp_log2(x))                   \
+    X(rp_tan(x))                    \
+    X(rp_asin(x))                   \
+    X(rp_acos(x))                   \
+    X(rp_atan(x))                   \
+    X(rp_sinh(x))                   \
+    X(rp_cosh(x))                   \
+    X(rp_erfinv(x))                 \
+    X(rp_sign(x))                   \
+    X(rp_trunc(x))                  \
+    X(rp_relu(x))                   \
+    X(rp_leaky_relu(x, 0.1))        \
+    X(rp_elu(x, 0.5))               \
+    X(rp_softcap(x, 3))             \
+    X(rp_sum(x, 2, true))           \
+    X(rp_prod(x, 2, true))          \
+    X(rp_amax(x, 2, true))          \
+    X(rp_amin(x, 2, true))          \
+    X(rp_mean(x, 2, true))          \
+    X(rp_var(x, 2, true, 1))        \
+    X(rp_logsumexp(x, 2, true))     \
+    X(rp_cumsum(x, 2))              \
+    X(rp_cumprod(x, 2))             \
+    X(rp_cummax(x, 2))              \
+    X(rp_cummin(x, 2))              \
+    X(rp_flip(x, 2))                \
+    X(rp_pad(x, 2, 1, 1, 0.5))      \
+    X(rp_slice_step(x, 2, 0, 4, 2)) \
+    X(rp_max_pool2d(x, 2, 2, 0))    \
+    X(rp_upsample_nearest2d(x, 2))
+
+static void functions_keep_the_type(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F64};
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("types");
+        rp_tensor x = rp_input(g, "x", types[t], RP_SHAPE(1, 2, 4, 6));
+        uint32_t wrong = 0;
+#define KEEPS(call)                                                           \
+    {                                                                         \
+        const rp_tensor y = call;                                             \
+        if (rp_tensor_dtype(y) != types[t]) {                                 \
+            print_message("%s of %s is %s\n", #call, rp_dtype_name(types[t]), \
+                          rp_dtype_name(rp_tensor_dtype(y)));                 \
+            wrong++;                                                          \
+        }                                                                     \
+    }
+        ONE(KEEPS)
+#undef KEEPS
+        CHECK_OK(rp_graph_finish(g, &x, 1, &err), &err);
+        rp_graph_free(g);
+        assert_int_equal(wrong, 0);
+    }
+}
+
+/* --- refusals -------------------------------------------------------------------------- */
+
+/* Also those that no operand of two axes brings about: counts of operands, of axes in a term and of a product on the way. */
+static void einsum_is_bounded(void **state) {
+    static const struct {
+        const char *text, *why;
+        uint32_t n;
+    } cases[] = {
+        {"abcdefg,abcd,abcd->a", "einsum: \"abcdefg,abcd,abcd->a\": a term has too many axes", 3},
+        {"abcd,efgh,abef->cdgh", "\": a product on the way has too many axes", 3},
+        {"abcd,efcd,abef->cdab", NULL, 3}, /* of six */
+        {"abcd,efgd,abcf->cdabefg", "\": a term has too many axes", 3},
+        {"abcd->", NULL, 1},
+        {"abcd", "einsum: 9 operands; it takes 1 to 8", 9},
+        {"abcd,", "\": a term has other axes than its operand", 2},
+        {"abcd>a", "\": letters, commas and -> are all it takes", 1},
+        {NULL, "the equation of einsum", 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("einsum");
+        rp_tensor x[9];
+        for (int i = 0; i < 9; i++)
+            x[i] = rp_broadcast(rp_const(g, RP_DTYPE_F32, 1), RP_SHAPE(2, 2, 2, 2));
+        rp_tensor y = rp_einsum(cases[k].text, x, cases[k].n);
+        rp_status st = rp_graph_finish(g, &y, 1, &err);
+        if (!cases[k].why)
+            CHECK_OK(st, &err);
+        else if (st != RP_INVALID || !strstr(err.text, cases[k].why))
+            fail_msg("%s: %s", cases[k].text ? cases[k].text : "none", err.text);
+        rp_graph_free(g);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(einsum_is_bounded),
+        cmocka_unit_test(functions_keep_the_type),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
