@@ -1,6 +1,7 @@
 /* A call of an automatic graph without memory: whichever allocation fails, nothing is left, and the next call has the right result. */
 #include "support/autographs.h"
 
+#include "autograph/memory.h"
 #include "base/alloc.h"
 
 enum { TEMPS = 9 }; /* more than what is made room for at once, twice */
@@ -65,7 +66,36 @@ static void a_first_call_without_memory(void **state) {
     bench_close(&b);
 }
 
+/* Whole blocks, at least one, of no negative size and no more than there can be. */
+static void bytes_are_those_of_whole_blocks(void **state) {
+    static const struct {
+        rp_buffer b;
+        bool known;
+        size_t bytes;
+    } is[] = {
+        {{RP_DTYPE_F32, 0, {0}, NULL}, true, 4},
+        {{RP_DTYPE_BF16, 3, {2, 3, 5}, NULL}, true, 60},
+        {{RP_DTYPE_I64, 2, {7, 0}, NULL}, true, 0},
+        {{RP_DTYPE_Q8_0, 2, {3, 64}, NULL}, true, 3 * 2 * 34},
+        {{RP_DTYPE_Q8_0, 2, {64, 33}, NULL}, false, 0},
+        {{RP_DTYPE_Q8_0, 2, {64, 31}, NULL}, false, 0},
+        {{RP_DTYPE_Q8_0, 2, {33, 32}, NULL}, true, 33 * 34},
+        {{RP_DTYPE_Q8_0, 0, {0}, NULL}, false, 0},
+        {{RP_DTYPE_F32, 2, {4, -1}, NULL}, false, 0},
+        {{RP_DTYPE_F32, 2, {-4, 0}, NULL}, false, 0},
+        {{RP_DTYPE_U8, 3, {1 << 30, 1 << 30, 15}, NULL}, true, (size_t)15 << 60},
+        {{RP_DTYPE_U8, 3, {1 << 30, 1 << 30, 16}, NULL}, false, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        size_t bytes = 0;
+        if (autograph_bytes(&is[i].b, &bytes) != is[i].known || bytes != is[i].bytes)
+            fail_msg("case %zu: %zu bytes", i, bytes);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_first_call_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_first_call_without_memory),
+                                       cmocka_unit_test(bytes_are_those_of_whole_blocks)};
     return cmocka_run_group_tests_name("unit/autograph_memory", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "support/trees.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -133,6 +134,40 @@ static void damaged_objects_do_no_harm(void **state) {
     base_free(object);
 }
 
+/* References lie within the section that has them, however short it is. */
+static void references_lie_within_their_section(void **state) {
+    size_t size = 0;
+    uint32_t n = 0;
+    Elf64_Ehdr head;
+    (void)state;
+    if (!can_compile()) SKIP_TEST("no C compiler for x86-64");
+    char *object = object_of(whole, "-O1", &size);
+    memcpy(&head, object, sizeof head);
+    for (uint32_t i = 1; i < head.e_shnum; i++) {
+        Elf64_Shdr table, of;
+        memcpy(&table, object + head.e_shoff + i * sizeof table, sizeof table);
+        if (table.sh_type != SHT_RELA) continue;
+        char *at = object + head.e_shoff + table.sh_info * sizeof of;
+        memcpy(&of, at, sizeof of);
+        if (!(of.sh_flags & SHF_EXECINSTR)) continue;
+        for (uint64_t bytes = 0; bytes < 8; bytes++) {
+            Elf64_Shdr shorter = of;
+            rp_error err = {0};
+            base_buf out;
+            base_buf_init(&out, 0);
+            shorter.sh_size = bytes;
+            memcpy(at, &shorter, sizeof of);
+            assert_int_equal(compile_link(object, size, &out, &err), RP_UNSUPPORTED);
+            if (!strstr(err.text, "a reference out of bounds")) fail_msg("%s", err.text);
+            base_buf_done(&out);
+            n++;
+        }
+        memcpy(at, &of, sizeof of);
+    }
+    assert_true(n > 0);
+    base_free(object);
+}
+
 static int set_up(void **state) {
     (void)state;
     return tree_make(folder, sizeof folder);
@@ -147,6 +182,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_linked_runs),
                                        cmocka_unit_test(what_is_more_is_left_to_a_linker),
-                                       cmocka_unit_test(damaged_objects_do_no_harm)};
+                                       cmocka_unit_test(damaged_objects_do_no_harm),
+                                       cmocka_unit_test(references_lie_within_their_section)};
     return cmocka_run_group_tests_name("compile_link", tests, set_up, tear_down);
 }

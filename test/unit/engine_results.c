@@ -148,8 +148,51 @@ static void logits_are_of_rows_that_are_there(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+static const hal_device_ops *host;
+static size_t taken, given;
+
+static rp_status count_alloc(hal_device *d, hal_memory kind, size_t size, void **out,
+                             rp_error *err) {
+    taken += size;
+    return host->alloc(d, kind, size, out, err);
+}
+
+static void count_release(hal_device *d, void *p, size_t size) {
+    given += size;
+    host->release(d, p, size);
+}
+
+/* What is said of memory is what was taken, and all of it is given back as it was taken; also where the host is not the device. */
+static void bytes_are_those_that_are_taken(void **state) {
+    (void)state;
+    for (int needed = 0; needed < 2; needed++)
+        for (uint32_t rows = 1; rows < 70; rows += 34) {
+            rp_error err = {0};
+            hal_device *d = NULL;
+            CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+            host = d->ops;
+            hal_device_ops counting = *host;
+            counting.alloc = count_alloc;
+            counting.release = count_release;
+            d->ops = &counting;
+            taken = given = 0;
+            engine_exchange x = {.needed = needed};
+            engine_results r = {
+                .device = d, .x = &x, .max_rows = rows, .row_size = VOCAB * sizeof(float)};
+            CHECK_OK(engine_results_open(&r, rows, &err), &err);
+            assert_int_equal(engine_results_logits_bytes(&r) + engine_results_best_bytes(&r),
+                             taken);
+            engine_results_close(&r);
+            assert_int_equal(given, taken);
+            d->ops = host;
+            hal_close(d);
+        }
+    assert_int_equal(base_live(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_those_that_are_taken),
         cmocka_unit_test(each_wait_gives_its_step),
         cmocka_unit_test(logits_are_of_rows_that_are_there),
     };

