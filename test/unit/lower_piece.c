@@ -797,6 +797,39 @@ static void survives_lost_allocations(void **state) {
     ir_graph_free(g);
 }
 
+/* Whatever would read or write it, on either device. */
+static void tensors_that_cannot_be_are_named(void **state) {
+#define HUGE "f32[2,4294967296,4294967296]"
+    static const char *const bodies[] = {
+        "  %y = scatter %x, %i, %x {axis=0} : " HUGE "\n  ret %y\n",
+        "  %y = scatter_add %x, %i, %x {axis=0} : " HUGE "\n  ret %y\n",
+        "  %y = cumsum %x {axis=0} : " HUGE "\n  ret %y\n",
+        "  %y = sort %x {axis=0, descending=false}\n  ret %y\n",
+        "  %y = exp %x\n  %z = sum %y {axis=2}\n  %w = neg %y\n  ret %w, %z\n",
+        "  %a = const 1 : f32[]\n  %b = broadcast %a {shape=[4294967296,8]}\n"
+        "  %c = matmul %b, %b {trans_b=true}\n  ret %c\n",
+    };
+#undef HUGE
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (int gpu = 0; gpu < 2; gpu++) {
+            const lower_options o = {.isa = GEN_ISA_PORTABLE, .target = gpu ? GEN_CUDA : GEN_HOST};
+            char text[900];
+            rp_error err = {0};
+            lower_piece p = {0};
+            ir_graph *g = NULL;
+            (void)snprintf(text, sizeof text,
+                           "graph @g(%%x: f32[2,4294967296,4294967296], %%i: i32[2,1,1]) {\n%s}\n",
+                           bodies[i]);
+            CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+            assert_int_equal(target_lower(g, &o, &p, &err), RP_UNSUPPORTED);
+            if (!strstr(err.text, "4294967296,4294967296] takes ") ||
+                !strstr(err.text, " bytes; a tensor may take 2^61 at most"))
+                fail_msg("%s", err.text);
+            ir_graph_free(g);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_the_same_every_time),
@@ -816,6 +849,7 @@ int main(void) {
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(arranged_rows_have_whole_tiles),
+        cmocka_unit_test(tensors_that_cannot_be_are_named),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(heads_that_are_stored_twice_stay_two),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
