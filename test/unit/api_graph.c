@@ -399,6 +399,9 @@ static void sizes_keep_to_their_range(void **state) {
         {"[17,64] by 16", NULL, 32, ""},
         {"[32,64] by 16", NULL, 32, ""},
         {"[2,64] by 2", NULL, 2, ""},
+        {"[5,9] by 4", NULL, 8, ""},
+        {"[0,3] by 4", NULL, 0, ""}, /* the only one */
+        {"[0,1]", NULL, 1, ""},
         {"[1,64]", "T=64", 64, ""},
         {"[1,64]", "T=65", 0, "T=65: a number from 1 to 64 is expected"},
         {"[3,64]", "T=3", 3, ""},

@@ -38,8 +38,10 @@ static void what_measures_is_of_an_architecture(void **state) {
         const engine_read_limit_options o = {d, store, arch[i], p, 1 << 17};
         double limit = 0;
         int n = 0;
+        d->seal = i % 2 ? HAL_SEALED_FATAL : HAL_SEALED_WARN;
         CHECK_OK(engine_read_limit(&o, &limit, &err), &err);
         assert_true(limit > 0);
+        assert_int_equal(d->seal, i % 2 ? HAL_SEALED_FATAL : HAL_SEALED_WARN); /* as it was */
         CHECK_OK(cache_list(store, false, count_code, &n, &err), &err);
         assert_int_equal(n, i < 1 ? 1 : 2);
     }

@@ -348,6 +348,18 @@ static void no_thread_is_left_relaxed(void **state) {
     assert_int_equal(base_live(), before);
 }
 
+/* No capture is under way: memory goes at once, and its queue is waited for. */
+static void expect_no_capture(hal_device *d, uint32_t nth) {
+    rp_error err = {0};
+    void *p = NULL;
+    cuda_fake.fail_nth = 0;
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+    const char *log = cuda_fake.log + strlen(cuda_fake.log);
+    d->ops->release(d, p, 64);
+    if (!strstr(log, "stream_synchronize ") || !strstr(log, "memory_free"))
+        fail_msg("behind call %u: %s", nth, log);
+}
+
 static void a_capture_may_fail_at_each_call(void **state) {
     uint32_t n = UINT32_MAX;
     (void)state;
@@ -367,6 +379,7 @@ static void a_capture_may_fail_at_each_call(void **state) {
             0; /* of a thread that captures nothing: also where a release could not be put off */
         (void)cuda_fake_driver.capture_mode(&mode);
         assert_int_equal(mode, 0);
+        if (nth > 0) expect_no_capture(d, nth);
         hal_close(d);
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
