@@ -54,10 +54,39 @@ static void what_is_behind_a_tensor_is_not_of_it(void **state) {
     assert_false(alike(memory[0] + 3 * BYTES, behind, 1, apart));
 }
 
+/* Each part of a step: what is called, with which bits, on how much memory; and how many there are. */
+static void steps_differ_by_each_part(void **state) {
+    static const hal_step step = {.kind = HAL_STEP_MEMORY, .name = "x", .at = memory[0], .size = 8};
+    static const rp_call none = {0};
+    enum { SAME, SIZE, HASH, VALUE, KIND, FEWER, MORE, CASES };
+    (void)state;
+    for (int what = 0; what < CASES; what++) {
+        hal_step v[2][2] = {{step, step}, {step, step}};
+        hal_trace trace[2] = {{.v = v[0], .n = 2}, {.v = v[1], .n = 2}};
+        rp_value tensor = rp_value_tensor((rp_buffer){RP_DTYPE_F32, 1, {BYTES / 4}, memory[0]});
+        rp_value args = rp_value_tuple(&tensor, 1);
+        const autograph_run run[2] = {{&args, &none, &trace[0]}, {&args, &none, &trace[1]}};
+        rp_error err = {0};
+        v[0][0].kind = v[1][0].kind = HAL_STEP_CALL;
+        switch (what) {
+        case SIZE: v[1][1].size = 4; break;
+        case HASH: v[1][1].hash = 1; break;
+        case VALUE: v[1][0].value = 1; break;
+        case KIND: v[1][1].kind = HAL_STEP_CALL; break;
+        case FEWER: trace[1].n = 1; break;
+        case MORE: trace[0].n = 1; break;
+        default: break;
+        }
+        const rp_status st = autograph_runs_alike(run, &err);
+        if (st != (what == SAME ? RP_OK : RP_UNSUPPORTED)) fail_msg("case %d: %s", what, err.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_byte_of_a_tensor_is_its_own),
         cmocka_unit_test(what_is_behind_a_tensor_is_not_of_it),
+        cmocka_unit_test(steps_differ_by_each_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

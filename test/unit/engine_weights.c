@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/embed.h"
@@ -219,6 +220,42 @@ static void fifty_kilobytes_in_the_middle_change_no_token(void **state) {
     for (size_t i = 0; i < l.n; i++) away |= strstr(l.path[i], "quarantine/weights-") != NULL;
     assert_true(away);
     tree_list_free(&l);
+}
+
+/* A sound object of that key, but of another size: it is none of these weights, which are packed again. */
+static void weights_of_another_size_are_packed_again(void **state) {
+    char dir[512], name[128] = "", path[4400] = "";
+    int32_t want[N_OUT], got[N_OUT];
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("engine"));
+    rp_engine_close(open_engine(dir, want));
+    tree_list l = tree_files(dir);
+    for (size_t i = 0; i < l.n; i++)
+        if (strstr(l.path[i], "objects/weights/") && !strchr(strrchr(l.path[i], '/'), '.'))
+            (void)snprintf(name, sizeof name, "%s", l.path[i]);
+    tree_list_free(&l);
+    assert_true(*name);
+    unsigned long long hi, lo;
+    assert_int_equal(sscanf(strrchr(name, '/') + 1, "%16llx%16llx", &hi, &lo), 2);
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(unlink(path), 0);
+    rp_error err = {0};
+    cache_store *s = NULL;
+    cache_writer *w = NULL;
+    base_mapping file = {0};
+    const uint8_t *payload;
+    CHECK_OK(cache_store_open(dir, &s, &err), &err);
+    CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, (base_hash128){lo, hi}, 4096, &w, &err), &err);
+    CHECK_OK(cache_writer_add(w, dir, 8, &err), &err);
+    CHECK_OK(cache_writer_add(w, path, 4096 - 8, &err), &err);
+    CHECK_OK(cache_writer_commit(w, &file, &payload, &err), &err);
+    cache_writer_free(w);
+    base_file_unmap(&file);
+    cache_store_close(s);
+    rp_engine *e = open_engine(dir, got);
+    assert_memory_equal(got, want, sizeof want);
+    assert_true(engine_weights_were_packed(e->weights));
+    rp_engine_close(e);
 }
 
 /* The first n bytes in use, n whole pages, as memory that can be written: without huge pages they are a view of the file. */
@@ -570,6 +607,7 @@ int main(void) {
         T(what_is_loaded_can_be_checked_again),
         T(a_device_gets_checked_bytes),
         T(fifty_kilobytes_in_the_middle_change_no_token),
+        T(weights_of_another_size_are_packed_again),
         T(damage_after_loading_names_the_object),
         T(garbage_from_damaged_weights_names_the_cache),
         T(each_step_looks_at_the_weights_again),

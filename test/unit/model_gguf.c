@@ -247,6 +247,28 @@ static void alignment_is_read(void **state) {
     base_buf_done(&file);
 }
 
+/* Every power of two from 8 to a megabyte, and nothing else. */
+static void alignments_have_bounds(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 24; i++)
+        for (uint32_t more = 0; more < 2; more++) {
+            const uint32_t align = (1u << i) + more;
+            const bool good = !more && i >= 3 && i <= 20;
+            gguf_builder b = {.align = good ? align : 32};
+            base_buf file = {0};
+            rp_error err = {0};
+            model_gguf *g = NULL;
+            gguf_kv_u32(&b, "general.alignment", align);
+            gguf_tensor(&b, "t", 1, 1, (uint64_t[]){2}, 4);
+            gguf_write(&b, &file);
+            const rp_status st = open_buf(&file, &g, &err);
+            if (st != (good ? RP_OK : RP_CORRUPT)) fail_msg("%u: %s", align, err.text);
+            if (!good) assert_non_null(strstr(err.text, "a power of two from 8 to 1048576"));
+            model_gguf_close(g);
+            base_buf_done(&file);
+        }
+}
+
 /* Opens the file as a model and, when that works, uses everything in it. */
 static bool use_all(const base_buf *file) {
     rp_error err = {0};
@@ -764,6 +786,7 @@ int main(void) {
         cmocka_unit_test(bad_metadata),
         cmocka_unit_test(bad_tensors),
         cmocka_unit_test(alignment_is_read),
+        cmocka_unit_test(alignments_have_bounds),
         cmocka_unit_test(every_byte_changed_or_cut),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(models_that_do_not_fit),
