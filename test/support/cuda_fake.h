@@ -18,6 +18,7 @@ typedef struct cuda_fake_state {
     int live;             /* contexts, memory, streams, events, modules, graphs, programs */
     uint32_t n_nodes, n_programmatic;
     uint64_t taken_beside; /* bytes that others take of the GPU between two looks at what is free */
+    uint64_t n_looks;      /* at free memory */
     uint64_t elsewhere;    /* memory of another GPU, which no context reaches; 0: none */
     char log[4096];        /* names of all calls, a blank behind each */
 } cuda_fake_state;

@@ -149,21 +149,24 @@ static rp_status order_two_queues(rp_error *err) {
     return st;
 }
 
-/* run with each call of the driver failing once, until none does: nothing is left. Gives the number of the first that there is not. */
+/* run with each call of the driver failing once, and then with none: nothing is left. Gives how many failures nobody told. */
 static uint32_t fail_each_call(rp_status (*run)(rp_error *err)) {
     size_t before = base_live();
-    uint32_t nth = 0;
-    rp_status st = RP_DEVICE;
-    while (st != RP_OK) {
+    uint32_t n_calls = 0, untold = 0;
+    for (uint32_t nth = 0; nth <= n_calls + 1; nth++) {
+        const bool fails = nth > 0 && nth <= n_calls;
         rp_error err = {0};
         cuda_fake_reset();
-        cuda_fake.fail_nth = ++nth;
-        st = run(&err);
+        cuda_fake.fail_nth = fails ? nth : 0;
+        rp_status st = run(&err);
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
         assert_int_equal(err.code, st);
+        if (!fails) CHECK_OK(st, &err);
+        if (nth == 0) n_calls = cuda_fake.n_calls;
+        untold += fails && st == RP_OK;
     }
-    return nth;
+    return untold;
 }
 
 /* Two launches, of which the second has nothing to do. */
@@ -185,7 +188,7 @@ static rp_status time_launches(rp_error *err) {
 
 static void timing_may_fail_at_each_call(void **state) {
     (void)state;
-    (void)fail_each_call(time_launches);
+    assert_int_equal(fail_each_call(time_launches), 0);
     assert_non_null(strstr(cuda_fake.log, "event_new event_record context_set launch event_new "
                                           "event_record context_set event_new event_record "
                                           "context_set stream_synchronize event_elapsed "
@@ -207,6 +210,7 @@ static rp_status run_module(rp_error *err) {
     if (st == RP_OK) st = d->ops->graph_build(d, &one, 1, 0, NULL, &g, err);
     if (st == RP_OK) st = d->ops->graph_launch(g, err);
     if (d) d->ops->graph_free(g);
+    if (d) assert_int_equal(atomic_load(&((cuda_device *)d)->unfinished), 0);
     if (d) d->ops->module_free(m);
     hal_close(d);
     return st;
@@ -218,7 +222,7 @@ static void modules_and_graphs_may_fail_at_each_call(void **state) {
     (void)snprintf(code_path, sizeof code_path, "%s/code", tree_new("hal_cuda"));
     CHECK_OK(base_file_write(code_path, "code", 4, &err), &err);
     const size_t before = base_live();
-    (void)fail_each_call(run_module);
+    assert_int_equal(fail_each_call(run_module), 2 + 5); /* free memory twice, what frees do */
     assert_non_null(strstr(cuda_fake.log, "module_load "));
     bool failed = true;
     for (uint32_t nth = 1; failed; nth++) {
@@ -235,8 +239,8 @@ static void modules_and_graphs_may_fail_at_each_call(void **state) {
 
 static void queues_and_events_may_fail_at_each_call(void **state) {
     (void)state;
-    uint32_t nth = fail_each_call(order_two_queues);
-    assert_int_equal(nth, cuda_fake.n_calls); /* freeing an event may fail, which nobody hears */
+    assert_int_equal(fail_each_call(order_two_queues),
+                     1); /* freeing an event, which nobody hears */
     assert_non_null(strstr(cuda_fake.log,
                            "event_new context_set event_record context_set stream_wait "
                            "context_set event_synchronize "));
@@ -389,6 +393,28 @@ static void a_capture_may_fail_at_each_call(void **state) {
     assert_non_null(begin);
     end = strstr(begin, "capture_end");
     assert_true(end && strstr(begin, "memory_free") > end); /* of what was freed meanwhile */
+}
+
+static void a_capture_may_fail_at_each_allocation(void **state) {
+    const size_t before = base_live();
+    bool failed = true;
+    (void)state;
+    for (uint32_t nth = 1; failed; nth++) {
+        rp_error err = {0};
+        hal_device *d = NULL;
+        cuda_fake_reset();
+        CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+        base_alloc_fail_nth(nth);
+        const rp_status st = capture_calls(d, &err);
+        failed = base_alloc_fail_nth(0);
+        if (!failed) CHECK_OK(st, &err);
+        assert_int_equal(err.code, st);
+        expect_no_capture(d, nth);
+        assert_int_equal(atomic_load(&((cuda_device *)d)->unfinished), 0);
+        hal_close(d);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
 }
 
 static void a_capture_waits_for_nothing(void **state) {
@@ -685,7 +711,7 @@ static rp_status grow_range(rp_error *err) {
 static void a_range_may_fail_at_each_call(void **state) {
     size_t before = base_live();
     (void)state;
-    (void)fail_each_call(grow_range);
+    assert_int_equal(fail_each_call(grow_range), 3); /* what giving it back does */
     assert_non_null(strstr(cuda_fake.log,
                            "granularity address_reserve context_set memory_make memory_map "
                            "memory_access memory_set stream_synchronize context_set memory_make "
@@ -715,6 +741,7 @@ int main(void) {
         cmocka_unit_test(code_may_come_beside_a_capture),
         cmocka_unit_test(no_thread_is_left_relaxed),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
+        cmocka_unit_test(a_capture_may_fail_at_each_allocation),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(nobody_waits_for_a_queue_that_captures),
         cmocka_unit_test(what_is_put_off_keeps_its_context),

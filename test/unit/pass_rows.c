@@ -29,19 +29,24 @@ static bool stays(const ir_graph *g, ir_value *in, uint32_t operand, int rows) {
 
 static uint32_t kept; /* reads that stay in their row */
 
-static void check(const char *op, const char *result) {
+/* y: of three axes, or so many indices. */
+static void check(const char *op, const char *result, const char *y, uint32_t y_rank) {
     static const int64_t dims[] = {4, 4, 4};
     char text[300];
     rp_error err = {0};
     ir_graph *g = NULL;
     ir_value in[2];
     (void)snprintf(text, sizeof text,
-                   "graph @g(%%x: f32[4,4,4], %%y: f32[4,4,4]) -> %s {\n  %%0 = %s\n  ret %%0\n}\n",
+                   "graph @g(%%x: f32[4,4,4], %%y: %s) -> %s {\n  %%0 = %s\n  ret %%0\n}\n", y,
                    result, op);
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(ir_random_value(RP_DTYPE_F32, dims, 3, 0, 3 + (uint64_t)i, &in[i], &err), &err);
-        for (int64_t k = 0; k < N; k++) in[i].data[k] = (double)(k % 7 - 3 * i); /* exact */
+        CHECK_OK(ir_random_value(i && y_rank < 3 ? RP_DTYPE_I32 : RP_DTYPE_F32, dims,
+                                 i ? y_rank : 3, 0, 3 + (uint64_t)i, &in[i], &err),
+                 &err);
+        for (int64_t k = 0; k < in[i].n; k++) in[i].data[k] = (double)(k % 7 - 3 * i); /* exact */
+        for (int64_t k = 0; i && y_rank < 3 && k < in[i].n; k++)
+            in[i].data[k] = (double)((k + 1) % 4);
     }
     ir_ref r = ir_output_at(g, 0);
     pass_rows rows = pass_rows_of(g, r);
@@ -77,11 +82,32 @@ static void reads_of_other_rows_are_known(void **state) {
                                          {"add %x, %y", "f32[4,4,4]"},
                                          {"neg %x", "f32[4,4,4]"}};
     (void)state;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) check(ops[i][0], ops[i][1]);
+    kept = 0;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        check(ops[i][0], ops[i][1], "f32[4,4,4]", 3);
     assert_int_equal(kept, 28); /* of 3 ways to cut each read */
 }
 
+/* Of the other reductions, and of rows that indices name: an index is of its row, what it names of any. */
+static void reads_of_named_rows_are_known(void **state) {
+    static const char *const reduced[][2] = {{"prod %x {axis=0, keep=false}", "f32[4,4]"},
+                                             {"prod %x {axis=2, keep=true}", "f32[4,4,1]"},
+                                             {"amin %x {axis=1, keep=false}", "f32[4,4]"},
+                                             {"argmax %x {axis=0, keep=false}", "i32[4,4]"},
+                                             {"argmax %x {axis=2, keep=false}", "i32[4,4]"}};
+    (void)state;
+    kept = 0;
+    for (size_t i = 0; i < sizeof reduced / sizeof *reduced; i++)
+        check(reduced[i][0], reduced[i][1], "f32[4,4,4]", 3);
+    assert_int_equal(kept, 5);
+    kept = 0;
+    check("gather %x, %y", "f32[4,4,4]", "i32[4]", 1);
+    check("gather %x, %y", "f32[4,4,4,4]", "i32[4,4]", 2);
+    assert_int_equal(kept, 3);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_of_other_rows_are_known)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_of_other_rows_are_known),
+                                       cmocka_unit_test(reads_of_named_rows_are_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
