@@ -367,6 +367,33 @@ static void seeds_and_sizes(void **state) {
     rp_graph_free(g);
 }
 
+/* Rows of one store do not meet, whoever reads their slots as well, before or behind it. */
+static void random_slots_are_apart(void **state) {
+    static const char *const order[] = {"  %n = neg %slots\n  %s = kv_store %kc, %k, %slots\n",
+                                        "  %s = kv_store %kc, %k, %slots\n  %n = neg %slots\n"};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (uint64_t seed = 1; seed < 6; seed++) {
+            char graph[300], *text = NULL;
+            rp_error err = {0};
+            int first = 0, slot, n = 0;
+            (void)snprintf(graph, sizeof graph,
+                           "graph @g(%%k: f32[8,16], %%slots: i32[8]) -> i32[8] {\n"
+                           "  %%kc = state @kc : f32[4,1,4,16]\n%s  ret %%n\n}\n",
+                           order[i]);
+            rp_graph *g = parse(graph);
+            CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, seed, NULL, &text, &err), &err);
+            for (const char *c = text; (c = strstr(c, "= ")); c++, n++) {
+                assert_int_equal(sscanf(c, "= %d", &slot), 1);
+                if (n == 0) first = -slot;
+                assert_int_equal(-slot, (first + n) % 16);
+            }
+            assert_int_equal(n, 8);
+            rp_free(text);
+            rp_graph_free(g);
+        }
+}
+
 /* The number of rows that a graph over T has at given sizes; 0 when those are refused. */
 static uint32_t rows_at(const char *range, const char *sizes, rp_error *err) {
     char graph[160], *text = NULL;
@@ -489,6 +516,7 @@ int main(void) {
         cmocka_unit_test(values_are_shown_by_their_type),
         cmocka_unit_test(back_ends_are_what_they_say),
         cmocka_unit_test(seeds_and_sizes),
+        cmocka_unit_test(random_slots_are_apart),
         cmocka_unit_test(sizes_keep_to_their_range),
         cmocka_unit_test(passes_keep_the_numerics),
         cmocka_unit_test(survives_lost_allocations),

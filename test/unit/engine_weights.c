@@ -480,6 +480,18 @@ static void rope_rows_come_with_positions(void **state) {
         assert_ptr_equal(engine_rope_cos(r), at);
         rope_rows_equal(&want, r, n);
     }
+    hal_device *d = NULL;
+    CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+    for (int turn = 0; turn < 2; turn++) {
+        CHECK_OK(engine_rope_register(r, d, &err), &err);
+        for (int is = 1; is >= 0; is--) {
+            const size_t bytes = N * want.half * sizeof(float);
+            assert_int_equal(hal_range_covers(d, engine_rope_cos(r), bytes), is);
+            assert_int_equal(hal_range_covers(d, engine_rope_sin(r), bytes), is);
+            if (is) engine_rope_unregister(r, d);
+        }
+    }
+    hal_close(d);
     engine_rope_free(r);
     rope_rows_free(&want);
 }
