@@ -407,6 +407,37 @@ static void a_call_that_failed_keeps_no_places(void **state) {
     }
 }
 
+/* Of one form, which is its sizes, each input stays where it was, unless nothing is read there. */
+static void places_are_of_a_form_and_of_memory(void **state) {
+    static float x[8], y[8];
+    const rp_buffer kept[] = {f32_of(x, 1, 8, 0).tensor, f32_of(x, 2, 0, 4).tensor};
+    const struct {
+        rp_buffer in[2];
+        const char *says;
+    } is[] = {
+        {{kept[0], kept[1]}, ""},
+        {{f32_of(y, 1, 8, 0).tensor, kept[1]}, "input 0 of f is at "},
+        {{kept[0], f32_of(y, 2, 0, 4).tensor}, ""}, /* empty */
+        {{f32_of(y, 2, 8, 1).tensor, kept[1]}, ""}, /* other forms */
+        {{f32_of(y, 1, 7, 0).tensor, kept[1]}, ""},
+        {{f32_of(y, 1, 8, 0).tensor, f32_of(x, 2, 0, 3).tensor}, ""},
+        {{f32_of(y + 4, 1, 8, 0).tensor, kept[1]}, "input 0 of f is at "},
+    };
+    rp_error err = {0};
+    front_places *p = NULL;
+    (void)state;
+    CHECK_OK(front_places_new(2, &p, &err), &err);
+    CHECK_OK(front_places_check(p, "f", kept, NULL, &err), &err);
+    CHECK_OK(front_places_keep(p, kept, NULL, &err), &err);
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        rp_error why = {0};
+        const rp_status st = front_places_check(p, "f", is[i].in, NULL, &why);
+        assert_int_equal(st, *is[i].says ? RP_INVALID : RP_OK);
+        if (strncmp(why.text, is[i].says, strlen(is[i].says)) != 0) fail_msg("%s", why.text);
+    }
+    front_places_free(p);
+}
+
 /* As many forms as a manager has graphs: those used last. */
 static void places_are_a_bounded_number(void **state) {
     enum { FORMS = 3000 };
@@ -469,6 +500,7 @@ int main(void) {
         cmocka_unit_test(pieces_are_captured_between_splitting_ops),
         cmocka_unit_test(an_input_that_moved_is_an_error),
         cmocka_unit_test(a_call_that_failed_keeps_no_places),
+        cmocka_unit_test(places_are_of_a_form_and_of_memory),
         cmocka_unit_test(places_are_a_bounded_number),
         cmocka_unit_test(pieces_are_no_forms_of_one_function),
     };
