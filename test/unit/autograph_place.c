@@ -103,10 +103,49 @@ static void so_much_is_kept_of_a_call(void **state) {
     base_free(memory);
 }
 
+static rp_status no_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
+    (void)d, (void)to, (void)from, (void)size;
+    return rp_fail(err, RP_DEVICE, "no copy");
+}
+
+/* What could not be copied is not kept, nor is memory for it; an allocation that fails likewise. */
+static void what_cannot_be_kept_leaves_nothing(void **state) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    hal_device *queue = NULL;
+    autograph_before b = {0};
+    char memory[64] = {0};
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(device_queue(d, &queue, &err), &err);
+    autograph_before_open(&b, d, queue);
+    const hal_device_ops *own = queue->ops;
+    hal_device_ops failing = *own;
+    failing.copy = no_copy;
+    autograph_before_keep(&b, memory, 1, 0, false); /* makes room for more */
+    const size_t live = base_live();
+    queue->ops = &failing;
+    for (int i = 0; i < 3; i++) autograph_before_keep(&b, memory, sizeof memory, 1, false);
+    queue->ops = own;
+    assert_int_equal(base_live(), live);
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        (void)base_alloc_fail_nth(nth);
+        autograph_before_keep(&b, memory, sizeof memory, 2, false);
+        failed = base_alloc_fail_nth(0);
+        assert_int_equal(b.n, failed ? 1 : 2);
+        if (failed) assert_int_equal(base_live(), live);
+    }
+    autograph_before_done(&b);
+    hal_close(queue);
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_argument_is_whole_in_its_own_form),
         cmocka_unit_test(so_much_is_kept_of_a_call),
+        cmocka_unit_test(what_cannot_be_kept_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

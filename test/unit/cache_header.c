@@ -1,7 +1,9 @@
 /* Headers of objects: the bytes of one, what is no header of an object, sums over every byte, and where payloads lie. */
 #include "support/check.h"
 
+#include "base/alloc.h"
 #include "cache/header.h"
+#include "cache/sums.h"
 
 static const base_hash128 key = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)},
                           body = {5, 6};
@@ -84,11 +86,45 @@ static void payloads_begin_behind_their_sums(void **state) {
     assert_int_equal(cache_large_offset(fits * CACHE_CHUNK + 1), 2 * CACHE_PAGE);
 }
 
+/* A chunk is as it was where all 128 bits of its sum are, the last one as far as it goes. */
+static void chunks_match_by_all_of_their_sum(void **state) {
+    enum { LAST = 1000 };
+    rp_error err = {0};
+    cache_sums s = {0};
+    (void)state;
+    uint8_t *data = base_alloc(CACHE_CHUNK);
+    assert_non_null(data);
+    for (size_t i = 0; i < CACHE_CHUNK; i++) data[i] = (uint8_t)(i * 7);
+    CHECK_OK(cache_sums_new(CACHE_CHUNK + LAST, &s, &err), &err);
+    assert_int_equal(s.n, 2);
+    for (uint64_t i = 0; i < 2; i++) {
+        const size_t bytes = cache_sums_bytes(&s, i);
+        assert_int_equal(bytes, i ? LAST : CACHE_CHUNK);
+        cache_sums_set(&s, i, data);
+        const base_hash128 right = s.chunk[i];
+        for (int bit = 0; bit < 128; bit++) {
+            s.chunk[i] = right;
+            *(bit < 64 ? &s.chunk[i].lo : &s.chunk[i].hi) ^= UINT64_C(1) << bit % 64;
+            assert_false(cache_sums_match(&s, i, data));
+        }
+        s.chunk[i] = right;
+        assert_true(cache_sums_match(&s, i, data));
+        data[bytes - 1] ^= 1;
+        assert_false(cache_sums_match(&s, i, data));
+        data[bytes - 1] ^= 1;
+        if (bytes < CACHE_CHUNK) data[bytes] ^= 1; /* behind it */
+        assert_true(cache_sums_match(&s, i, data));
+    }
+    cache_sums_done(&s);
+    base_free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_is_these_bytes),
         cmocka_unit_test(other_headers_are_refused),
         cmocka_unit_test(every_byte_is_summed),
+        cmocka_unit_test(chunks_match_by_all_of_their_sum),
         cmocka_unit_test(payloads_begin_behind_their_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
