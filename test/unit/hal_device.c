@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/spawn.h"
 #include "hal/cuda/code.h"
+#include "hal/device.h"
 #include "hal/hal.h"
 
 typedef struct fixture {
@@ -1171,6 +1172,38 @@ static void every_failure_is_clean(void **state) {
     }
 }
 
+/* A list in one piece of memory of so many bytes, which has nothing of the list that it was. */
+static void copied_lists_stand_alone(void **state) {
+    void *args[] = {&args, state, args + 1};
+    const size_t sizes[] = {1, 2, 3};
+    const long long dims[] = {5, 7};
+    const hal_launch list[] = {
+        {.name = "a", .arg = args, .arg_size = sizes, .n_arg = 3, .dim = dims, .n_dim = 2},
+        {.name = "b"},
+        {.name = "c", .arg = args + 1, .arg_size = sizes, .n_arg = 2},
+        {.name = "d", .dim = dims + 1, .n_dim = 1}};
+    size_t size = 0;
+    assert_true(hal_list_bytes(list, 4, &size));
+    char *memory = base_alloc(size);
+    assert_non_null(memory);
+    const hal_launch *copy = hal_list_copy(memory, list, 4);
+    const char *end = (const char *)(copy + 4);
+    for (int i = 0; i < 4; i++) {
+        const size_t n_arg = list[i].n_arg * sizeof *args, n_dim = list[i].n_dim * sizeof *dims;
+        assert_null(copy[i].arg_size);
+        assert_string_equal(copy[i].name, list[i].name);
+        assert_int_equal(copy[i].n_arg, list[i].n_arg);
+        assert_int_equal(copy[i].n_dim, list[i].n_dim);
+        if (n_arg) assert_ptr_equal(copy[i].arg, end);
+        if (n_arg) assert_memory_equal(copy[i].arg, list[i].arg, n_arg);
+        if (n_dim) assert_ptr_equal(copy[i].dim, end + n_arg);
+        if (n_dim) assert_memory_equal(copy[i].dim, list[i].dim, n_dim);
+        end += n_arg + n_dim;
+    }
+    assert_ptr_equal(end, memory + size);
+    base_free(memory);
+}
+
 static void names_are_resolved(void **state) {
     (void)state;
     hal_device *d = NULL;
@@ -1184,6 +1217,16 @@ static void names_are_resolved(void **state) {
     err = (rp_error){0};
     assert_int_equal(hal_open("tpu", 0, &d, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "'tpu'"));
+    static const char *const none[] = {"cuda:",           "cuda:-1", "cuda:1x",  "cuda:4294967296",
+                                       "cuda:2147483648", "cuda0",   "cuda:0:0", "CPU",
+                                       "cpu:0",           " cpu",    "nullx"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char quoted[40];
+        err = (rp_error){0};
+        (void)snprintf(quoted, sizeof quoted, "unknown device '%s'", none[i]);
+        assert_int_equal(hal_open(none[i], 0, &d, &err), RP_CONFIG);
+        if (!strstr(err.text, quoted)) fail_msg("%s: %s", none[i], err.text);
+    }
     assert_int_equal(hal_open("cpu", 100000, &d, NULL), RP_CONFIG);
     assert_null(d);
     hal_close(NULL);
@@ -1245,6 +1288,7 @@ int main(void) {
         EACH_CLOSED(every_failure_is_clean),
         ON_GPU(gpu_kernels_run_in_order_and_replay),
         ON_GPU(any_thread_may_call),
+        cmocka_unit_test(copied_lists_stand_alone),
         cmocka_unit_test(names_are_resolved),
     };
     hal_device *real = NULL;

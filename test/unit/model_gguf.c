@@ -579,9 +579,9 @@ static void keys_that_do_not_fit(void **state) {
 /* A tokenizer of a few tokens whose parts do not fit together. */
 static void tokenizers_that_do_not_fit(void **state) {
     static const char *const tokens[] = {"a", "b", "c"};
-    static const int32_t kinds[] = {1, 1, 1};
+    static const int32_t kinds[] = {1, 1, 1, 1};
     (void)state;
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 5; how++) {
         gguf_builder b = {0};
         gguf_llama_least_keys(&b);
         plain_tensors(&b, 32, 32);
@@ -589,12 +589,17 @@ static void tokenizers_that_do_not_fit(void **state) {
         gguf_kv_str(&b, "tokenizer.ggml.pre", "gpt-2");
         gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, how == 1 ? 0 : 3);
         gguf_kv_strs(&b, "tokenizer.ggml.merges", tokens, 0);
-        gguf_kv_i32s(&b, "tokenizer.ggml.token_type", kinds, how == 2 ? 2 : how == 1 ? 0 : 3);
+        gguf_kv_i32s(&b, "tokenizer.ggml.token_type", kinds,
+                     how == 2   ? 2
+                     : how == 1 ? 0
+                     : how == 4 ? 4
+                                : 3);
         gguf_kv_bool(&b, "tokenizer.ggml.add_bos_token", how == 3);
         bad_model(&b, how == 0 ? RP_UNSUPPORTED : RP_CORRUPT,
                   how == 0   ? "tokenizer 'llama' is not supported: 'gpt2' (byte-level BPE) is"
                   : how == 1 ? "0 tokens and 0 merges, expected 1 to 2^24 - 1"
                   : how == 2 ? "3 tokens, but 2 token types"
+                  : how == 4 ? "3 tokens, but 4 token types"
                              : "the tokenizer adds a BOS or EOS that it does not name");
     }
 }
