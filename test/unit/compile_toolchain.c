@@ -138,6 +138,23 @@ static void steps_are_read_as_they_are_said(void **state) {
     compile_steps_done(&s);
 }
 
+/* Both programs are there, or there are no steps to take. */
+static void steps_need_both_programs(void **state) {
+    static const struct {
+        const char *lines;
+        bool there;
+    } is[] = {{"", true},
+              {" /bin/sh -c\n sh -c\n", true},
+              {" /bin/sh -c\n /bin/no-such-as -c\n", false},
+              {" /bin/no-such-cc1 -c\n sh -c\n", false},
+              {" /bin/no-such-cc1 -c\n no-such-as -c\n", false},
+              {" /bin/sh -c", false},
+              {"\n sh -c\n", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
+        if (compile_steps_there(is[i].lines) != is[i].there) fail_msg("'%s'", is[i].lines);
+}
+
 /* A program by that name is, wherever it lies; others and scripts are not started to be asked. */
 static void only_a_gcc_is_asked_for_its_steps(void **state) {
     static const struct {
@@ -341,6 +358,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
                                        cmocka_unit_test(the_linker_is_called_itself),
                                        cmocka_unit_test(steps_are_read_as_they_are_said),
+                                       cmocka_unit_test(steps_need_both_programs),
                                        cmocka_unit_test(only_a_gcc_is_asked_for_its_steps),
                                        cmocka_unit_test(gcc_is_asked_once_for_its_steps),
                                        cmocka_unit_test(gcc_is_asked_again_for_its_steps),

@@ -272,6 +272,14 @@ static void what_did_not_fit_is_given_back_first(void **state) {
     CHECK_OK(engine_kv_memory_grow(&m, 16, &err), &(rp_error){0});
     assert_int_equal(m.n_blocks, 16);
     assert_int_equal(engine_kv_memory_bytes(&m), 3300); /* a block more that the other one missed */
+    CHECK_OK(engine_kv_memory_grow(&m, 3, &(rp_error){0}), &(rp_error){0}); /* it never shrinks */
+    assert_int_equal(m.n_blocks, 16);
+    engine_kv_memory_close(&m);
+    /* As many as it begins with is the least that there may be at most. */
+    m = (engine_kv_memory){.device = &d, .block = 100, .n_states = 2};
+    CHECK_OK(engine_kv_memory_open(&m, 4, 2, &room, &(rp_error){0}), &(rp_error){0});
+    assert_int_equal(m.most, 4);
+    assert_int_equal(m.n_blocks, 4);
     engine_kv_memory_close(&m);
     assert_int_equal(out_there, 0);
     assert_int_equal(base_live(), live);
