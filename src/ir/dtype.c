@@ -54,3 +54,11 @@ bool ir_dtype_is_f8(rp_dtype t) {
 bool ir_dtype_is_real(rp_dtype t) {
     return t == RP_DTYPE_F64 || rp_dtype_is_float(t) || ir_dtype_is_f8(t);
 }
+
+bool ir_dtype_is_small(rp_dtype t) {
+    return t == RP_DTYPE_I8 || t == RP_DTYPE_U8 || t == RP_DTYPE_I16;
+}
+
+bool ir_dtype_is_integer(rp_dtype t) {
+    return t == RP_DTYPE_I32 || t == RP_DTYPE_I64 || ir_dtype_is_small(t);
+}

@@ -186,6 +186,10 @@ bool ir_op_has_graphs(ir_op op);
 bool ir_dtype_is_f8(rp_dtype t);
 /* Floats of all widths: what has NaN and a sign of zero. */
 bool ir_dtype_is_real(rp_dtype t);
+/* i8, u8, i16, i32, i64. */
+bool ir_dtype_is_integer(rp_dtype t);
+/* Those of less than 32 bits. */
+bool ir_dtype_is_small(rp_dtype t);
 
 typedef struct ir_graph ir_graph;
 

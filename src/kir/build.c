@@ -254,6 +254,27 @@ kir_ref kir_band(kir_func *f, kir_ref a, int64_t mask) {
     return unary(f, KIR_BAND, KIR_I32, a, mask);
 }
 
+/* To the left and back, which extends the sign; an unsigned one is what a mask leaves. */
+static kir_ref wrap_bits(kir_func *f, rp_dtype t, kir_ref a) {
+    const int64_t bits = (int64_t)rp_dtype_block_bytes(t) * 8;
+    const kir_class c = f->insts[a].cls;
+    if (t == RP_DTYPE_U8)
+        return kir_alu(f, IR_and, a, kir_from_index(f, c, kir_const_i(f, UINT8_MAX)), KIR_NONE);
+    kir_ref by = kir_from_index(f, c, kir_const_i(f, (c == KIR_I64 ? 64 : 32) - bits));
+    return kir_alu(f, IR_shift_right, kir_alu(f, IR_shift_left, a, by, KIR_NONE), by, KIR_NONE);
+}
+
+kir_ref kir_wrap_to(kir_func *f, rp_dtype t, kir_ref a) {
+    if (!operand_ok(f, "wrap_to", a, KIR_VOID)) return KIR_NONE;
+    if (!ir_dtype_is_integer(t) || !kir_is_int(f->insts[a].cls)) {
+        kir_fail(f, RP_UNSUPPORTED, "wrap_to %s of %s", rp_dtype_name(t),
+                 kir_class_name(f->insts[a].cls));
+        return KIR_NONE;
+    }
+    if (!fits(f->ranges[a], kir_dtype_range(t))) a = wrap_bits(f, t, a);
+    return a == KIR_NONE ? a : kir_cvt(f, kir_buf_class(t), a);
+}
+
 static bool buf_ok(kir_func *f, const char *op, uint32_t buf) {
     if (f->failed) return false;
     if (buf < f->n_bufs) return true;

@@ -166,6 +166,8 @@ kir_ref kir_cvt_odd(kir_func *f, kir_ref a);
 kir_ref kir_to_index(kir_func *f, kir_ref a);
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a);
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a);
+/* An i32 or i64 as t, an integer type: what is left of it in so many bits. An i32, or an i64 where t is that. */
+kir_ref kir_wrap_to(kir_func *f, rp_dtype t, kir_ref a);
 kir_ref kir_shr(kir_func *f, kir_ref a, int64_t bits);
 kir_ref kir_band(kir_func *f, kir_ref a, int64_t mask);
 kir_ref kir_load(kir_func *f, uint32_t buf, kir_ref index);

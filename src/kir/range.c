@@ -113,6 +113,12 @@ static kir_range bits_range(ir_op op, kir_range full, kir_range a, kir_range b) 
     return (kir_range){0, bits - 1 < max64(a.hi, b.hi) ? full.hi : bits - 1};
 }
 
+/* By a number of bits that is known, or the other way by less than none. */
+static kir_range right_range(kir_range full, kir_range a, kir_range b) {
+    if (b.lo == b.hi && b.lo >= 0 && b.lo < 64) return (kir_range){a.lo >> b.lo, a.hi >> b.lo};
+    return a.lo >= 0 ? (kir_range){0, a.hi} : full;
+}
+
 /* Integer arithmetic wraps around; on floats only the order-preserving ops keep a range. */
 static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_range third) {
     kir_range full = in->cls == KIR_I32 ? kir_dtype_range(RP_DTYPE_I32) : KIR_RANGE_ALL;
@@ -135,7 +141,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_not: return exact ? (kir_range){~a.hi, ~a.lo} : (kir_range){0, 1};
     case IR_floor_divide: return b.lo >= 1 ? div_range(a, b) : full;
     case IR_remainder: return b.lo >= 1 ? mod_range(a, b) : full;
-    case IR_shift_right: return a.lo >= 0 ? (kir_range){0, a.hi} : full;
+    case IR_shift_right: return right_range(full, a, b);
     case IR_where: return join_range(b, third);
     case IR_cast:
     case IR_round:

@@ -358,6 +358,7 @@ static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *
     kir_ref low = kir_alu(f, IR_and, a, mask, KIR_NONE),
             few = kir_alu(f, IR_and, b, mask, KIR_NONE);
     static const ir_op guarded[] = {IR_floor_divide, IR_remainder, IR_shift_left, IR_shift_right};
+    static const rp_dtype cut[] = {RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8, RP_DTYPE_U8};
     int64_t row = 0;
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
@@ -378,6 +379,9 @@ static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *
     for (int o = 2; o < 4; o++)
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, guarded[o], a, all, KIR_NONE));
+    for (int k = 0; k < 4; k++)
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_wrap_to(f, cut[k], a));
     *first = a;
     return row;
 }

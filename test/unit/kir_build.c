@@ -354,6 +354,10 @@ static void misuse_is_reported(void **state) {
     expect_failure(f, RP_UNSUPPORTED, "round_to q4_1 of f32");
 
     f = kernel(4, &i);
+    assert_int_equal(kir_wrap_to(f, RP_DTYPE_I8, kir_const_f(f, 1.0)), KIR_NONE);
+    expect_failure(f, RP_UNSUPPORTED, "wrap_to i8 of f32");
+
+    f = kernel(4, &i);
     (void)quo(f, i, 0);
     expect_failure(f, RP_INVALID, "a divisor must be positive");
 
