@@ -17,8 +17,7 @@
 #define BLOCK 16 /* lanes of a scan; columns taken at once */
 
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) {
-    if (t == RP_DTYPE_I32 || t == RP_DTYPE_I64 || t == RP_DTYPE_F64 || rp_dtype_is_float(t))
-        return RP_OK;
+    if (ir_dtype_is_integer(t) || t == RP_DTYPE_F64 || rp_dtype_is_float(t)) return RP_OK;
     return rp_fail(err, RP_UNSUPPORTED, "%s of %s has no lowering; use f32 or i32", op,
                    rp_dtype_name(t));
 }
@@ -207,24 +206,39 @@ static void cumsum_doubles(const axis *a, const char *x, char *y, int64_t width)
     }
 }
 
-/* Integers wrap around: 64 bits do, and what is left of the sum in 32 is the one that wraps there. */
+static uint64_t load_bits(size_t size, const char *p) {
+    uint64_t wide;
+    uint32_t word;
+    uint16_t half;
+    uint8_t byte;
+    switch (size) {
+    case 8: memcpy(&wide, p, sizeof wide); return wide;
+    case 4: memcpy(&word, p, sizeof word); return word;
+    case 2: memcpy(&half, p, sizeof half); return half;
+    default: memcpy(&byte, p, sizeof byte); return byte;
+    }
+}
+
+static void store_bits(size_t size, char *p, uint64_t v) {
+    const uint32_t word = (uint32_t)v;
+    const uint16_t half = (uint16_t)v;
+    const uint8_t byte = (uint8_t)v;
+    switch (size) {
+    case 8: memcpy(p, &v, sizeof v); break;
+    case 4: memcpy(p, &word, sizeof word); break;
+    case 2: memcpy(p, &half, sizeof half); break;
+    default: memcpy(p, &byte, sizeof byte); break;
+    }
+}
+
+/* Integers wrap around: 64 bits do, and what is left of the sum in fewer is the one that wraps there. */
 static void cumsum_ints(const axis *a, const char *x, char *y, int64_t width) {
     uint64_t sum[BLOCK] = {0};
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t j = 0; j < width; j++) {
             size_t at = (size_t)(i * a->inner + j) * a->size;
-            uint32_t narrow;
-            uint64_t v;
-            if (a->dtype == RP_DTYPE_I64) {
-                memcpy(&v, x + at, sizeof v);
-                sum[j] += v;
-                memcpy(y + at, &sum[j], sizeof v);
-            } else {
-                memcpy(&narrow, x + at, sizeof narrow);
-                sum[j] += narrow;
-                narrow = (uint32_t)sum[j];
-                memcpy(y + at, &narrow, sizeof narrow);
-            }
+            sum[j] += load_bits(a->size, x + at);
+            store_bits(a->size, y + at, sum[j]);
         }
 }
 
@@ -238,7 +252,7 @@ void gen_cumsum(void *const *arg, const long long *dim, long long begin, long lo
         size_t at = (size_t)(item / blocks * a.n * a.inner + column) * a.size;
         const char *x = (const char *)arg[0] + at;
         char *y = (char *)arg[1] + at;
-        if (a.dtype == RP_DTYPE_I32 || a.dtype == RP_DTYPE_I64)
+        if (ir_dtype_is_integer(a.dtype))
             cumsum_ints(&a, x, y, width);
         else if (a.dtype == RP_DTYPE_F64)
             cumsum_doubles(&a, x, y, width);
@@ -262,11 +276,24 @@ static int32_t float_key(float x) {
     return x == x ? key : INT32_MAX;
 }
 
+static int32_t small_key(rp_dtype t, const char *p) {
+    int16_t half;
+    if (t == RP_DTYPE_U8) return *(const uint8_t *)p;
+    if (t == RP_DTYPE_I8) return (*(const uint8_t *)p ^ 128) - 128; /* extends the sign */
+    memcpy(&half, p, sizeof half);
+    return half;
+}
+
 /* Integers with the order of 16 elements of a row from `from` on. */
 static void keys_of(const axis *a, const char *row, int64_t from, int64_t n, int32_t *key) {
     float x[BLOCK];
     if (a->dtype == RP_DTYPE_I32) {
         memcpy(key, row + (size_t)from * sizeof *key, (size_t)n * sizeof *key);
+        return;
+    }
+    if (ir_dtype_is_small(a->dtype)) {
+        for (int64_t i = 0; i < n; i++)
+            key[i] = small_key(a->dtype, row + (size_t)(from + i) * a->size);
         return;
     }
     load(a->dtype, row + (size_t)from * a->size, n, x);

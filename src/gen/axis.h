@@ -9,7 +9,7 @@
 /* Last argument of such a launch. Memory is [outer, n, inner], the axis in the middle. */
 typedef struct gen_axis_record {
     ir_dim_code n, inner;
-    uint32_t dtype; /* f32, f16, bf16 or i32; of cumsum and sort also i64 and f64 */
+    uint32_t dtype; /* f32, f16, bf16, i32, i16, i8 or u8; of cumsum and sort also i64 and f64 */
     uint32_t k;     /* top-k: how many; sort: 1 = descending */
 } gen_axis_record;
 _Static_assert(sizeof(gen_axis_record) == 2 * sizeof(ir_dim_code) + 8,

@@ -26,7 +26,7 @@ typedef void row_fn(char *y, const char *src, const place *at, int64_t n, int64_
     for (int64_t l = 0; l < (count); l++) { \
         const T a = y[l], b = x[l];         \
         (void)a;                            \
-        y[l] = value;                       \
+        y[l] = (T)(value);                  \
     }
 #define ROW(T, fn, value)                                                                         \
     static inline void fn##_row(T *restrict y, const T *restrict x, int64_t n) {                  \
@@ -58,15 +58,26 @@ typedef void row_fn(char *y, const char *src, const place *at, int64_t n, int64_
 #undef S
 #undef U
 #undef OP
+#define SMALL(name, ints) \
+    ROW(int8_t, name##_i8, ints) ROW(uint8_t, name##_u8, ints) ROW(int16_t, name##_i16, ints)
+#define OP(name, kind, arity, attrs, facts, expr, ints) IR_OF_SCATTERS(kind, SMALL(name, ints))
+#define S int32_t /* the element keeps what is left of it */
+#define U uint32_t
+#include "ir/ops.def"
+#undef S
+#undef U
+#undef OP
 ROW(uint8_t, put_8, b)
 ROW(uint16_t, put_16, b)
 ROW(uint8_t, put_bool, b != 0)
 
-enum { F32, F64, I32, I64, TYPES };
+enum { F32, F64, I32, I64, I16, I8, U8, TYPES };
 
 static row_fn *row_of(uint32_t op, rp_dtype t) {
-#define OP(name, kind, arity, attrs, facts, expr, ints) \
-    IR_OF_SCATTERS(kind, [IR_##name] = {name##_f32, name##_f64, name##_i32, name##_i64}, )
+#define OP(name, kind, arity, attrs, facts, expr, ints)                                       \
+    IR_OF_SCATTERS(kind,                                                                      \
+                   [IR_##name] = {name##_f32, name##_f64, name##_i32, name##_i64, name##_i16, \
+                                  name##_i8, name##_u8}, )
     static row_fn *const rows[][TYPES] = {
 #include "ir/ops.def"
     };
@@ -76,10 +87,15 @@ static row_fn *row_of(uint32_t op, rp_dtype t) {
         const size_t size = rp_dtype_block_bytes(t);
         return size == 1 ? put_8 : size == 2 ? put_16 : rows[op][size == 4 ? I32 : I64];
     }
-    return rows[op][t == RP_DTYPE_F32   ? F32
-                    : t == RP_DTYPE_F64 ? F64
-                    : t == RP_DTYPE_I32 ? I32
-                                        : I64];
+    switch (t) {
+    case RP_DTYPE_F32: return rows[op][F32];
+    case RP_DTYPE_F64: return rows[op][F64];
+    case RP_DTYPE_I32: return rows[op][I32];
+    case RP_DTYPE_I16: return rows[op][I16];
+    case RP_DTYPE_I8: return rows[op][I8];
+    case RP_DTYPE_U8: return rows[op][U8];
+    default: return rows[op][I64];
+    }
 }
 
 /* What items that follow each other have: columns of one outer part, and rows [begin, end) of its n. */

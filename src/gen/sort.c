@@ -35,6 +35,9 @@ static uint64_t key_of(rp_dtype t, const char *p) {
     case RP_DTYPE_F64: memcpy(&d, p, sizeof d); return double_key(d);
     case RP_DTYPE_F16: memcpy(&half, p, sizeof half); return float_key(rp_f16_to_f32(half));
     case RP_DTYPE_BF16: memcpy(&half, p, sizeof half); return float_key(rp_bf16_to_f32(half));
+    case RP_DTYPE_U8: return *(const uint8_t *)p;
+    case RP_DTYPE_I8: return *(const uint8_t *)p ^ 0x80u;
+    case RP_DTYPE_I16: memcpy(&half, p, sizeof half); return half ^ 0x8000u;
     case RP_DTYPE_I64: memcpy(&wide, p, sizeof wide); return wide ^ UINT64_C(1) << 63;
     default: memcpy(&word, p, sizeof word); return word ^ 0x80000000u;
     }

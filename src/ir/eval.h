@@ -48,8 +48,10 @@ rp_status ir_eval_watched(const ir_graph *g, const ir_eval_leaves *leaves, const
 /* v rounded to a plain dtype: floats to nearest even (overflow to infinity), integers truncate and
  * saturate (NaN gives 0; i64 to the last double below 2^63), bool is v != 0. Block formats, and RP_DTYPE_COUNT_ for no type: v itself. */
 double ir_round(rp_dtype t, double v);
+/* v as an integer type: what is left of it in so many bits. */
+int64_t ir_wrap(rp_dtype t, int64_t v);
 /* One element of an elementwise op (or one step of a reduction: x[0] the sum so far, x[1] the next),
- * over operands of dtype `in`, rounded to `out`. i32 and i64 add, sub, mul, neg wrap around. */
+ * over operands of dtype `in`, rounded to `out`. Integers wrap around in their type. */
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x);
 /* The same over i64, exactly: sums, differences and products wrap around, comparisons give 0 or 1. */
 int64_t ir_apply_i64(ir_op op, const int64_t *x);

@@ -25,7 +25,7 @@ static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 
 #define rp_philox(counter, key) base_philox_bits(key, counter)
 
-/* Integers, of 32 and of 64 bits. */
+/* Integers, of 64 and of 32 bits; smaller ones are what is left of 32. */
 #define CASE(name, ints) \
     case IR_##name:      \
         return ints;
@@ -75,8 +75,11 @@ double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
     const ir_op_info *info = ir_op_table(op);
     int arity = arity_of(info);
     const double v[3] = {x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0};
-    if ((in == RP_DTYPE_I32 || in == RP_DTYPE_I64) && *info->ints)
-        return ir_round(out, apply_int(op, in, v));
+    if (ir_dtype_is_integer(in) && *info->ints) {
+        const double y = apply_int(op, in, v);
+        return op != IR_cast && ir_dtype_is_small(out) ? (double)ir_wrap(out, (int64_t)y)
+                                                       : ir_round(out, y);
+    }
     if ((unsigned)op >= IR_OP_COUNT_ || !table[op]) return 0;
     return ir_round(out, table[op](v[0], v[1], v[2]));
 }

@@ -65,6 +65,16 @@ static double round_e4m3fn(double v) {
     return isinf(r) ? copysign(448.0, r) : r;
 }
 
+int64_t ir_wrap(rp_dtype t, int64_t v) {
+    switch (t) {
+    case RP_DTYPE_I32: return (int32_t)(uint32_t)(uint64_t)v;
+    case RP_DTYPE_I16: return (int16_t)(uint16_t)(uint64_t)v;
+    case RP_DTYPE_I8: return (int8_t)(uint8_t)(uint64_t)v;
+    case RP_DTYPE_U8: return (uint8_t)(uint64_t)v;
+    default: return v;
+    }
+}
+
 double ir_round(rp_dtype t, double v) {
     switch (t) {
     case RP_DTYPE_F32: return (double)(float)v;

@@ -23,7 +23,7 @@ ir_rule ir_rule_of(const ir_graph *g, const ir_node *n, rp_error *err);
 /* Operand i as text, for messages. */
 #define IR_TYPE(r, i) ir_type_of((r)->g, (r)->n->in[i]).s
 
-bool ir_dtype_is_int(rp_dtype t); /* i32, i64 */
+bool ir_dtype_is_index(rp_dtype t); /* i32, i64 */
 
 /* RP_INVALID with the types of the operands where they are not what is asked for (shape_want.c). */
 rp_status ir_same_type(const ir_rule *r, uint32_t i, uint32_t j) RP_MUST_USE;
@@ -31,6 +31,7 @@ rp_status ir_want_float(const ir_rule *r, uint32_t i) RP_MUST_USE; /* f32, f16, 
 rp_status ir_want_real(const ir_rule *r, uint32_t i) RP_MUST_USE;  /* those and f64 */
 rp_status ir_want_number(const ir_rule *r, uint32_t i) RP_MUST_USE;
 rp_status ir_want_int(const ir_rule *r, uint32_t i) RP_MUST_USE;
+rp_status ir_want_word(const ir_rule *r, uint32_t i) RP_MUST_USE; /* i32, i64 */
 rp_status ir_want_bits(const ir_rule *r,
                        uint32_t i) RP_MUST_USE; /* booleans, or bits of integers */
 rp_status ir_want_bool(const ir_rule *r, uint32_t i) RP_MUST_USE;

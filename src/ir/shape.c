@@ -7,7 +7,7 @@
 static rp_status want_operand(const ir_rule *r, uint32_t i) {
     switch (ir_op_operands(r->n->op)) {
     case IR_REALS: return ir_want_real(r, i);
-    case IR_INTS: return ir_want_int(r, i);
+    case IR_INTS: return ir_op_is_random(r->n->op) ? ir_want_word(r, i) : ir_want_int(r, i);
     case IR_NUMBERS: return ir_want_number(r, i);
     case IR_BITS: return ir_want_bits(r, i);
     case IR_PLAIN: return ir_want_plain(r, i);
@@ -103,7 +103,7 @@ static rp_status infer_leaf(ir_rule *r) {
     if (r->n->op == IR_const) return RP_OK;
     if (r->n->op != IR_size) ir_rule_shape(r, &r->shape);
     if (r->n->op == IR_empty) return RP_OK;
-    if (r->dtype != RP_DTYPE_F32 && r->dtype != RP_DTYPE_F64 && !ir_dtype_is_int(r->dtype))
+    if (r->dtype != RP_DTYPE_F32 && r->dtype != RP_DTYPE_F64 && !ir_dtype_is_index(r->dtype))
         return rp_fail(r->err, RP_INVALID, "%s: of %s; f32, f64, i32 and i64 are supported", r->op,
                        rp_dtype_name(r->dtype));
     return r->n->op == IR_size ? check_size(r) : RP_OK;

@@ -48,11 +48,11 @@ rp_status ir_infer_scan(ir_rule *r) {
     r->dtype = t;
     r->shape = *s;
     if (r->n->op == IR_sort) return infer_sort(r);
-    bool wide = t == RP_DTYPE_I64 || t == RP_DTYPE_F64;
-    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && wide))
-        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
-                       cumsum ? ", f64, i32 or i64" : " or i32", IR_TYPE(r, 0));
-    if (cumsum) return RP_OK;
+    if (cumsum) return ir_want_number(r, 0);
+    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !ir_dtype_is_small(t))
+        return rp_fail(r->err, RP_INVALID,
+                       "%s: wants f32, f16, bf16, i32, i16, i8 or u8, not %s; cast it", r->op,
+                       IR_TYPE(r, 0));
     if (s->rank == 0 || k < 1 ||
         ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
         return rp_fail(r->err, RP_INVALID,
@@ -75,7 +75,7 @@ static bool index_fits(const ir_rule *r, uint32_t from, uint32_t to) {
 }
 
 static rp_status want_index(const ir_rule *r) {
-    if (ir_dtype_is_int(r->b->dtype)) return RP_OK;
+    if (ir_dtype_is_index(r->b->dtype)) return RP_OK;
     return rp_fail(r->err, RP_INVALID, "%s: index must be i32 or i64, not %s; cast it", r->op,
                    IR_TYPE(r, 1));
 }
@@ -85,9 +85,9 @@ rp_status ir_infer_scatter(ir_rule *r) {
     uint32_t axis = (uint32_t)ir_attr_int(r->n, IR_ATTR_AXIS, 0);
     rp_dtype t = r->a->dtype;
     RP_TRY(ir_want_plain(r, 0));
-    if (r->n->op != IR_scatter && t != RP_DTYPE_F32 && t != RP_DTYPE_F64 && !ir_dtype_is_int(t))
-        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f64, i32 or i64, not %s; cast it", r->op,
-                       IR_TYPE(r, 0));
+    if (r->n->op != IR_scatter && t != RP_DTYPE_F32 && t != RP_DTYPE_F64 && !ir_dtype_is_integer(t))
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f64 or an integer, not %s; cast it",
+                       r->op, IR_TYPE(r, 0));
     RP_TRY(ir_same_type(r, 0, 2));
     RP_TRY(want_index(r));
     bool fits = x->rank == src->rank && x->rank == index->rank;

@@ -11,7 +11,7 @@ ir_rule ir_rule_of(const ir_graph *g, const ir_node *n, rp_error *err) {
     return r;
 }
 
-bool ir_dtype_is_int(rp_dtype t) {
+bool ir_dtype_is_index(rp_dtype t) {
     return t == RP_DTYPE_I32 || t == RP_DTYPE_I64;
 }
 
@@ -69,23 +69,29 @@ rp_status ir_want_real(const ir_rule *r, uint32_t i) {
 
 rp_status ir_want_number(const ir_rule *r, uint32_t i) {
     rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
-    if (t == RP_DTYPE_F64 || rp_dtype_is_float(t) || ir_dtype_is_int(t)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16, f64, i32 or i64, not %s; cast it",
-                   r->op, IR_TYPE(r, i));
+    if (t == RP_DTYPE_F64 || rp_dtype_is_float(t) || ir_dtype_is_integer(t)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: wants f32, f16, bf16, f64 or an integer, not %s; cast it", r->op,
+                   IR_TYPE(r, i));
 }
 
 rp_status ir_want_int(const ir_rule *r, uint32_t i) {
-    if (ir_dtype_is_int(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
+    if (ir_dtype_is_integer(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: wants integers, not %s; cast it", r->op, IR_TYPE(r, i));
+}
+
+rp_status ir_want_word(const ir_rule *r, uint32_t i) {
+    if (ir_dtype_is_index(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
     return rp_fail(r->err, RP_INVALID, "%s: wants i32 or i64, not %s; cast it", r->op,
                    IR_TYPE(r, i));
 }
 
 rp_status ir_want_bits(const ir_rule *r, uint32_t i) {
     rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
-    if (t == RP_DTYPE_BOOL || ir_dtype_is_int(t)) return RP_OK;
+    if (t == RP_DTYPE_BOOL || ir_dtype_is_integer(t)) return RP_OK;
     return rp_fail(r->err, RP_INVALID,
-                   "%s: operand %u must be bool, i32 or i64, not %s; compare or cast it", r->op, i,
-                   IR_TYPE(r, i));
+                   "%s: operand %u must be bool or an integer, not %s; compare or cast it", r->op,
+                   i, IR_TYPE(r, i));
 }
 
 rp_status ir_want_bool(const ir_rule *r, uint32_t i) {

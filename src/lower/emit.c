@@ -109,6 +109,10 @@ void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref 
     kir_store(K, buf, index, value);
 }
 
+kir_ref lower_as_type(lowerer *L, rp_dtype dtype, kir_ref value) {
+    return ir_dtype_is_small(dtype) ? kir_wrap_to(K, dtype, value) : kir_round_to(K, dtype, value);
+}
+
 /* Integers of the formats start after the scales: offsets within a block, in bytes. */
 static kir_ref load_block_int(lowerer *L, lower_ref at, rp_dtype t, kir_ref block, kir_ref j) {
     int64_t bytes = (int64_t)rp_dtype_block_bytes(t);
@@ -191,7 +195,7 @@ static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *id
     if (n->op == IR_cast) return cast_value(L, v[0], ir_node_at(L->g, n->in[0])->dtype, n->dtype);
     kir_ref r = kir_alu(K, n->op, v[0], v[1], v[2]);
     if (ir_op_compares(n->op)) return kir_cvt(K, KIR_F32, r);
-    return n->dtype == RP_DTYPE_BOOL ? r : kir_round_to(K, n->dtype, r);
+    return n->dtype == RP_DTYPE_BOOL ? r : lower_as_type(L, n->dtype, r);
 }
 
 static kir_reduce reduce_kind(ir_op op) {
@@ -224,7 +228,7 @@ static kir_ref reduce_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     kir_ref i = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
     kir_ref v = kir_yield(K, lower_term(L, r, idx, i));
-    return n->op == IR_argmax ? v : kir_round_to(K, n->dtype, v);
+    return n->op == IR_argmax ? v : lower_as_type(L, n->dtype, v);
 }
 
 /* How elements of an operand are read: values, or the bytes of a block format (the last axis counts those then). */

@@ -119,6 +119,8 @@ void lower_note_access(lowerer *L, const kir_func *f, const uint32_t *slot);
 uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset);
 /* Stores a value of lower_class(dtype) with the conversion that the buffer's dtype needs. */
 void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value);
+/* What an op of result type dtype computed, as that type: floats are rounded, integers wrap around. */
+kir_ref lower_as_type(lowerer *L, rp_dtype dtype, kir_ref value);
 /* Memory for a stored node; made at the first call. */
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
 /* Memory of an operand of library code, copied where it is none; and bytes of the arena, of some record. */

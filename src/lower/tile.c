@@ -191,6 +191,6 @@ void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
     kir_ref v = chunks ? kir_cvt(K, KIR_F32, kir_load(K, t->totals, j))
                        : fold_lanes(L, n->op, t, j);
-    fn(L, idx, kir_bin(K, KIR_IADD, t->offset, j), kir_round_to(K, n->dtype, v), user);
+    fn(L, idx, kir_bin(K, KIR_IADD, t->offset, j), lower_as_type(L, n->dtype, v), user);
     kir_end(K);
 }

@@ -111,11 +111,12 @@ static bool condition_holds(const matcher *m) {
     switch (m->rule->condition) {
     case PASS_IF_ALWAYS:
     case PASS_IF_COMPOSE: return true;
-    case PASS_IF_INT: return root->dtype == RP_DTYPE_I32 || root->dtype == RP_DTYPE_I64;
+    case PASS_IF_INT: return ir_dtype_is_integer(root->dtype);
     case PASS_IF_WIDENS:
         return inner && widens(ir_node_at(m->g, inner->in[0])->dtype, inner->dtype);
     case PASS_IF_IDENTITY: return in_order(root);
     case PASS_IF_POW2: return is_pow2(m);
+    case PASS_IF_SIGNED: return root->dtype != RP_DTYPE_U8;
     }
     return false;
 }

@@ -82,7 +82,8 @@ static rp_status read_term(parser *s, uint32_t *out) {
 static rp_status read_condition(parser *s, pass_condition *out) {
     static const char *const names[] = {
         [PASS_IF_ALWAYS] = "always",     [PASS_IF_INT] = "int",         [PASS_IF_WIDENS] = "widens",
-        [PASS_IF_IDENTITY] = "identity", [PASS_IF_COMPOSE] = "compose", [PASS_IF_POW2] = "pow2"};
+        [PASS_IF_IDENTITY] = "identity", [PASS_IF_COMPOSE] = "compose", [PASS_IF_POW2] = "pow2",
+        [PASS_IF_SIGNED] = "signed"};
     char word[64];
     RP_TRY(ir_read_word(&s->in, "a condition", word));
     for (size_t i = 1; i < sizeof names / sizeof *names; i++)

@@ -26,7 +26,8 @@ typedef enum pass_condition {
     PASS_IF_WIDENS,
     PASS_IF_IDENTITY,
     PASS_IF_COMPOSE,
-    PASS_IF_POW2
+    PASS_IF_POW2,
+    PASS_IF_SIGNED
 } pass_condition;
 
 #define PASS_RULE_TERMS 12

@@ -190,6 +190,21 @@ static void take_grid(const op_grid *g, void *user) {
     gpu_graphs_add_text(user, g->text.data, g->special);
 }
 
+/* Of the grid the graphs of types of 8 and 16 bits. */
+static void take_small(const op_grid *g, void *user) {
+    const char *of = strstr(g->text.data, "(%x: ");
+    if (of && (strncmp(of + 5, "i16[", 4) == 0 || strncmp(of + 5, "i8[", 3) == 0 ||
+               strncmp(of + 5, "u8[", 3) == 0))
+        take_grid(g, user);
+}
+
+static void small_integers(gpu_graphs *q) {
+    op_grid_elementwise(take_small, q);
+    op_grid_reductions(take_small, q);
+    op_grid_scans(take_small, q);
+    op_grid_scatters(take_small, q);
+}
+
 static void every_op(gpu_graphs *q) {
     op_grid_elementwise(take_grid, q);
     op_grid_reductions(take_grid, q);
@@ -288,6 +303,7 @@ static void forms_equal_the_host_on_an_emulated_gpu(void **state) {
     if (!gpu_emulate(&why_not)) SKIP_TEST("%s", why_not);
     assert_true(gpu_graphs_open(GPU_GRAPHS_RUN, &q));
     every_form(&q, true);
+    small_integers(&q);
     gpu_graphs_check(&q);
     gpu_graphs_close(&q);
 }

@@ -10,8 +10,10 @@ not define (division by 0, casts of what does not fit), does otherwise (indices 
 import torch as t
 
 INF, NAN = float("inf"), float("nan")
-TYPES = {"f32": t.float32, "f64": t.float64, "f16": t.float16, "bf16": t.bfloat16, "i32": t.int32, "i64": t.int64, "bool": t.bool}
-FLOATS, INTS = ("f32", "f64", "f16", "bf16"), ("i32", "i64")
+TYPES = {"f32": t.float32, "f64": t.float64, "f16": t.float16, "bf16": t.bfloat16, "i32": t.int32, "i64": t.int64,
+         "i16": t.int16, "i8": t.int8, "u8": t.uint8, "bool": t.bool}
+FLOATS, WORDS, SMALL = ("f32", "f64", "f16", "bf16"), ("i32", "i64"), ("i16", "i8", "u8")
+INTS = WORDS + SMALL
 
 
 def number(v):
@@ -53,7 +55,7 @@ def floats(name):
 
 def integers(name):
     lo, hi = t.iinfo(TYPES[name]).min, t.iinfo(TYPES[name]).max
-    return t.tensor([0, 1, -1, 7, -7, 12, lo, lo + 1, hi], dtype=TYPES[name])
+    return t.tensor([0, 1, -1, 7, -7, 12, lo, lo + 1, hi]).to(TYPES[name])
 
 
 def elementwise():
@@ -86,17 +88,20 @@ def elementwise():
 
 def casts():
     for n in TYPES:
-        x = t.tensor([0, 1], dtype=t.int32).bool() if n == "bool" else t.tensor([0, -0.0, 1, -1.5, 2.5, 100, -99.9, 0.1], dtype=t.float64).to(TYPES[n])
-        case({"x": x}, [("cast %%x {dtype=%s}" % to, x.to(d), 0) for to, d in TYPES.items() if to != n])
+        some = t.tensor([0, -0.0, 1, -1.5, 2.5, 100, -99.9, 0.1], dtype=t.float64)
+        x = t.tensor([0, 1], dtype=t.int32).bool() if n == "bool" else (some.abs() if n == "u8" else some).to(TYPES[n])
+        case({"x": x}, [("cast %%x {dtype=%s}" % to, x.to(d), 0) for to, d in TYPES.items() if to not in (n, "u8")])
+        if n != "bool":
+            case({"x": x.abs()}, [("cast %x {dtype=u8}", x.abs().to(t.uint8), 0)])
     x = t.tensor([2**24 + 1, -(2**24) - 3, 2**30 + 2**6, 2049, 2051, 4098 * 2 + 1, 16777217 * 2 + 1])
-    for n in INTS:
+    for n in WORDS:
         case({"x": x.to(TYPES[n])}, [("cast %x {dtype=f32}", x.to(t.float32), 0), ("cast %x {dtype=f64}", x.to(t.float64), 0)])
 
 
 def rows(n):
     """Ties, NaN, infinities, zeros of both signs."""
     if n in INTS:
-        return t.tensor([[3, -1, 3, 7, 7], [0, 0, 0, 0, 0], [-5, 9, -5, 9, 1]], dtype=TYPES[n])
+        return t.tensor([[3, -1, 3, 7, 7], [0, 0, 0, 0, 0], [-5, 9, -5, 9, 1]]).to(TYPES[n])
     return t.tensor([[3, -1, 3, 7, 7], [0.0, -0.0, 0.0, -0.0, 0], [INF, 1, -INF, 2, INF], [1, NAN, 3, NAN, INF], [0.5, 1.5, -0.25, 4, 4]],
                     dtype=TYPES[n])
 
@@ -132,7 +137,7 @@ def by_index():
     for n in FLOATS + INTS:
         x = rows(n)[:3]
         src = t.arange(1, 7).reshape(3, 2).to(TYPES[n])
-        for i in INTS:
+        for i in WORDS:
             at = t.tensor([[0, 4], [2, 2], [3, 1]], dtype=TYPES[i])
             from_ = t.tensor([[2, 0], [1, 1]], dtype=TYPES[i])
             case({"x": x, "i": from_}, [("gather %x, %i", x[from_.long()], 0)])

@@ -78,8 +78,17 @@ void op_grid_special(const ir_graph *g, random_leaves *l) {
 
 /* --- elementwise ---------------------------------------------------------------------- */
 
-static bool takes_ints(ir_op op) {
-    return ir_op_on_integers(op) && ir_op_operands(op) != IR_REALS;
+static bool is_integer(const char *type) {
+    return type[0] == 'i' || type[0] == 'u';
+}
+
+static bool is_small(const char *type) {
+    return strstr("i16 i8 u8", type) != NULL;
+}
+
+static bool takes_ints(ir_op op, const char *type) {
+    return ir_op_on_integers(op) && ir_op_operands(op) != IR_REALS &&
+           !(ir_op_is_random(op) && is_small(type));
 }
 
 /* Of floats: by comparing them first. */
@@ -145,7 +154,7 @@ static void casts(op_grid *q, const char *from) {
 static void elementwise(const taker *to, const char *type, const struct layout *how) {
     static op_grid q;
     q = (op_grid){0};
-    bool ints = type[0] == 'i';
+    bool ints = is_integer(type);
     base_buf_init(&q.text, 0);
     base_buf_puts(&q.text, "graph @g(");
     base_buf_printf(&q.text, how->inputs, type, type);
@@ -156,7 +165,7 @@ static void elementwise(const taker *to, const char *type, const struct layout *
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
         if (!how->all_ops && ir_op_ulps((ir_op)op, false) > 0 && op != IR_exp) continue;
-        if (ints ? takes_ints((ir_op)op) : ir_op_on_floats((ir_op)op))
+        if (ints ? takes_ints((ir_op)op, type) : ir_op_on_floats((ir_op)op))
             elementwise_op(&q, (ir_op)op, type, false);
         if (ints && is_boolean((ir_op)op)) elementwise_op(&q, (ir_op)op, type, true);
     }
@@ -166,8 +175,9 @@ static void elementwise(const taker *to, const char *type, const struct layout *
 
 void op_grid_elementwise(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
-    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64", "f64"};
-    for (size_t t = 0; t < 6; t++)
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64",
+                                        "f64", "i16", "i8",   "u8"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
             if (t == 0 || i == 0 || i == 3 + t) elementwise(to, types[t], &layouts[i]);
 }
@@ -178,7 +188,7 @@ static void reductions(const taker *to, const char *type, const char *shape, int
     static const char *const ops[] = {"sum", "prod", "amax", "amin", "argmax"};
     static op_grid q;
     q = (op_grid){0};
-    bool ints = type[0] == 'i';
+    bool ints = is_integer(type);
     base_buf_init(&q.text, 0);
     base_buf_printf(&q.text, "graph @g(%%x: %s%s) where T in [1,64] {\n", type, shape);
     for (int axis = 0; axis < rank; axis++)
@@ -197,9 +207,10 @@ static void reductions(const taker *to, const char *type, const char *shape, int
 
 void op_grid_reductions(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
-    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64", "f64"};
-    for (size_t t = 0; t < 6; t++) {
-        if (t < 3) reductions(to, types[t], "[T,3,70]", 3);
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64",
+                                        "f64", "i16", "i8",   "u8"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        if (t < 3 || t > 5) reductions(to, types[t], "[T,3,70]", 3);
         reductions(to, types[t], "[T,300]", 2);
         reductions(to, types[t], "[33]", 1);
     }
@@ -303,7 +314,7 @@ static void scans(const taker *to, const char *type, const char *shape, int rank
 static void scatters(const taker *to, const char *type, const char *index) {
     static const char *const names[] = {"scatter", "scatter_add", "scatter_prod", "scatter_amax",
                                         "scatter_amin"};
-    bool joins = strstr("f32 f64 i32 i64", type) != NULL, wide = strcmp(type, "f64") == 0;
+    bool joins = strstr("f32 f64 i32 i64 i16 i8 u8", type) != NULL, wide = strcmp(type, "f64") == 0;
     op_grid q = {0};
     base_buf_init(&q.text, 0);
     base_buf_printf(&q.text,
@@ -371,8 +382,8 @@ void op_grid_scatters(op_grid_fn *fn, void *user) {
 
 void op_grid_scans(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
-    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
-    for (size_t t = 0; t < 4; t++) {
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i16", "i8", "u8"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         scans(to, types[t], "[17,23]", 2, 23, true);
         scans(to, types[t], "[T,70]", 2, 8, false);
     }

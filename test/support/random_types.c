@@ -66,6 +66,7 @@ static void types_put(types_gen *q, ir_ref r, double most, bool exact) {
     const ir_node *n = types_node(q, r);
     const rp_dtype t = n->dtype;
     if (rp_dtype_is_quant(t) || !types_fits(q, &n->shape)) return;
+    if (ir_dtype_is_small(t)) most = fmin(most, t == RP_DTYPE_I16 ? 32768 : 256); /* wraps */
     if (most > 100 && types_is_int(t)) {
         r = random_op2(&q->m, IR_remainder, r, random_const(&q->m, t, 97));
         most = 97;

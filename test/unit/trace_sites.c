@@ -228,7 +228,7 @@ static void errors_of_a_trace_name_the_call(void **state) {
         "scaled_dot_product_attention: matmul: ",
         "max: f32[2,3,4] and f32[7] do not broadcast",
         "sub: f32[2,3,4] and f32[7] do not broadcast",
-        "relu: max: wants f32, f16, bf16, f64, i32 or i64, not bool[2,3]",
+        "relu: max: wants f32, f16, bf16, f64 or an integer, not bool[2,3]",
         "softmax: axis 3 out of range for f32[2,3,4]",
         "var: wants f32",
     };

@@ -201,18 +201,18 @@ void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t 
         for (int64_t i = 0; i < n; i++) ((int32_t *)base)[at + i * step] = x[i];
         break;
     case RP_DTYPE_I16:
-        for (int64_t i = 0; i < n; i++)
-            ((int16_t *)base)[at + i * step] = (int16_t)rk_clamp(x[i], INT16_MIN, INT16_MAX);
-        break;
-    case RP_DTYPE_I8:
-        for (int64_t i = 0; i < n; i++)
-            ((int8_t *)base)[at + i * step] = (int8_t)rk_clamp(x[i], INT8_MIN, INT8_MAX);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)base)[at + i * step] = (uint16_t)x[i];
         break;
     default:
-        for (int64_t i = 0; i < n; i++)
-            ((uint8_t *)base)[at + i * step] = (uint8_t)rk_clamp(x[i], 0, UINT8_MAX);
+        for (int64_t i = 0; i < n; i++) ((uint8_t *)base)[at + i * step] = (uint8_t)x[i];
         break;
     }
+}
+
+void portable_saturate(rp_dtype t, int64_t n, int32_t *x) {
+    const int32_t lo = t == RP_DTYPE_U8 ? 0 : t == RP_DTYPE_I8 ? INT8_MIN : INT16_MIN;
+    const int32_t hi = t == RP_DTYPE_U8 ? UINT8_MAX : t == RP_DTYPE_I8 ? INT8_MAX : INT16_MAX;
+    for (int64_t i = 0; ir_dtype_is_small(t) && i < n; i++) x[i] = rk_clamp(x[i], lo, hi);
 }
 
 void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t n,

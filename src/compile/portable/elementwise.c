@@ -161,6 +161,7 @@ static void cast_run(const box_operand *from, const box_operand *to, lane *x, in
         /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the caller loads n */
         for (int64_t i = 0; i < n; i++) x->d[i] = x->d[i] != 0.0;
     convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
+    portable_saturate(to->dtype, n, x->i);
 }
 /* NOLINTEND(clang-analyzer-core.uninitialized.Assign) */
 

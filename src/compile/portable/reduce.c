@@ -181,7 +181,7 @@ static void reduce_run(const box *b, const int64_t *at, void *user) {
             portable_store_f32(to, place, 1, 1, &v);
         } else {
             int64_t v = int_reduce(q, x, from);
-            int32_t narrow = (int32_t)(uint32_t)v; /* i32: what wraps there */
+            int32_t narrow = (int32_t)(uint32_t)v; /* less than i64: what wraps there */
             if (to->dtype == RP_DTYPE_I64)
                 portable_store_i64(to, place, 1, 1, &v);
             else

@@ -51,6 +51,20 @@ struct rk_e_i32 {
     RP_INLINE rp_u32 put(rp_u32 x) { return x; }
     RP_INLINE rp_u32 key(rp_u32 x) { return x ^ 0x80000000u; }
 };
+/* Of 16 and 8 bits, added up in 32. */
+template <class M, rp_u32 FLIP>
+struct rk_e_small {
+    typedef M memory;
+    typedef rp_u32 number;
+    typedef rp_u32 order;
+    RP_INLINE rp_u32 zero() { return 0; }
+    RP_INLINE rp_u32 get(M x) { return x; }
+    RP_INLINE M put(rp_u32 x) { return (M)x; }
+    RP_INLINE rp_u32 key(M x) { return x ^ FLIP; }
+};
+typedef rk_e_small<rp_u16, 0x8000u> rk_e_i16;
+typedef rk_e_small<rp_u8, 0x80u> rk_e_i8;
+typedef rk_e_small<rp_u8, 0u> rk_e_u8;
 struct rk_e_i64 {
     typedef rp_u64 memory;
     typedef rp_u64 number;

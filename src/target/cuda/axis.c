@@ -284,7 +284,7 @@ rp_status target_cuda_scan(lowerer *L, ir_ref r) {
 /* What is there, a, and what comes, b: integers over S and U, as ops.def has them; `kept`: what stays. Of a bool 0 or 1 is stored. */
 static void put_join(lowerer *L, const ir_node *n, const char *name) {
     const ir_op_info *op = ir_op_table(n->op);
-    const bool is_int = n->dtype == RP_DTYPE_I32 || n->dtype == RP_DTYPE_I64;
+    const bool is_int = ir_dtype_is_integer(n->dtype);
     const uint32_t bits = (uint32_t)rp_dtype_block_bytes(n->dtype) * 8;
     const char *truth = n->dtype == RP_DTYPE_BOOL ? " != 0" : "";
     base_buf *b = &L->source;
@@ -294,9 +294,9 @@ static void put_join(lowerer *L, const ir_node *n, const char *name) {
                         bits, truth);
     else if (is_int)
         base_buf_printf(b,
-                        "    typedef rp_i%u T, S;\n    typedef rp_u%u U;\n    RP_INLINE T of(T a, "
+                        "    typedef rp_%s T, S;\n    typedef rp_u%u U;\n    RP_INLINE T of(T a, "
                         "T b) { return %s; }\n",
-                        bits, bits, op->ints);
+                        rp_dtype_name(n->dtype), bits < 32 ? 32 : bits, op->ints);
     else
         base_buf_printf(b, "    typedef %s T;\n    RP_INLINE T of(T a, T b) { return %s; }\n",
                         n->dtype == RP_DTYPE_F64 ? "double" : "float", op->expr);
