@@ -70,9 +70,9 @@ RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
 
 /* Elementwise, numpy broadcasting: rp_neg(a), rp_add(a, b), rp_where(cond, a, b) and one call for each other such op of docs/ir.md, in
  * elementwise.h, which is part of this header. rp_round is half to even; comparisons (rp_lt, le, gt, ge, eq, ne) give bool; rp_not,
- * and, or, xor are of bool, and bit by bit of i32 and i64; rp_fma is a * b + c, rounded once.
- * Of i32 and i64: rp_floor_divide and rp_remainder as // and % in Python, torch and numpy: the quotient is rounded down, the
- * remainder has the sign of b. Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine
+ * and, or, xor are of bool, and bit by bit of integers; rp_fma is a * b + c, rounded once.
+ * Integers, of 8 to 64 bits, wrap around in their type. Of them: rp_floor_divide and rp_remainder as // and % in Python, torch and numpy: the quotient is rounded down, the
+ * remainder has the sign of b. Division by 0 gives -1 (of u8 255) and the remainder a (torch raises an error on a CPU, and gives what the machine
  * does on a GPU); the smallest number by -1 wraps around. Of floats the remainder is exact but where the divisor is added to it, the quotient
  * is torch's, and by 0 they are a / b and NaN. rp_fmod cuts the quotient, so that the result has the sign of a, and is exact; an integer by 0 gives a. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
  * is left but that. */
@@ -114,7 +114,8 @@ RP_API rp_tensor rp_lerp(rp_tensor a, rp_tensor b, rp_tensor weight);
 /* Between tensors, either of which may be rp_none(): hi where lo is greater. NaN of any of them stays. */
 RP_API rp_tensor rp_clamp_tensor(rp_tensor a, rp_tensor lo, rp_tensor hi);
 
-/* Reductions along axis (negative counts from the end); keep leaves a size of 1. Sums of f16 and bf16 are taken in f32. */
+/* Reductions along axis (negative counts from the end); keep leaves a size of 1. Sums of f16 and bf16 are taken in f32. Sums and
+ * products of i8, u8 and i16, also cumulative ones, are i64, as in torch; those of i32 stay i32. */
 RP_API rp_tensor rp_sum(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_prod(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amax(rp_tensor a, int axis, bool keep);
@@ -134,7 +135,7 @@ RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true alon
 
 /* Along an axis. cumsum: element i is the sum of elements 0 to i. topk: the k largest of the last axis, the largest first and of
  * equals the first, a NaN as largest; indices are i32. sort: equals keep their order in both directions, a NaN as largest; of
- * f32, f16, bf16, f64, i32, i64. A result that is NULL is not given. */
+ * floats and integers; topk of f64 and i64 wants a cast. A result that is NULL is not given. */
 RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
 /* The product, largest and least of elements 0 to i, values alone: loops of the graph, a step an element. A NaN stays; cummax and cummin want an axis that is not
  * empty. */
@@ -196,7 +197,7 @@ RP_API rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx);
 RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
 /* i32: how many of the ascending bounds [K] are below each element (right: below or equal); all of them for NaN. torch.bucketize, searchsorted. */
 RP_API rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right);
-/* i32[n]: how many elements of x, i32 or i64 of any shape, are i. Others count nowhere. */
+/* i32[n]: how many elements of x, integers of any shape, are i. Others count nowhere. */
 RP_API rp_tensor rp_bincount(rp_tensor x, int64_t n);
 /* x with the elements of source, in order, where mask, which broadcasts to x, is true. Source has as many; its last stands for what it lacks. */
 RP_API rp_tensor rp_masked_scatter(rp_tensor x, rp_tensor mask, rp_tensor source);

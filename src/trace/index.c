@@ -13,7 +13,7 @@ rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx) {
 
 /* What an i32 cannot hold is outside of everything, and saturates. */
 static rp_tensor narrow(rp_tensor idx) {
-    return rp_tensor_dtype(idx) == RP_DTYPE_I64 ? rp_cast(idx, RP_DTYPE_I32) : idx;
+    return ir_dtype_is_integer(rp_tensor_dtype(idx)) ? rp_cast(idx, RP_DTYPE_I32) : idx;
 }
 
 /* Clamped into [0, n), in type t. */

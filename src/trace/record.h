@@ -72,6 +72,8 @@ rp_tensor trace_floor_divide(rp_tensor a, rp_tensor b);
 rp_tensor trace_remainder(rp_tensor a, rp_tensor b);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */
 rp_tensor trace_core(rp_tensor x);
+/* What sums and products are taken of: i64 of integers of less than 32 bits, as in torch. */
+rp_tensor trace_summed(rp_tensor x);
 rp_tensor trace_like(rp_tensor y, rp_tensor x);
 /* x with the sizes [dims[0], ..., dims[n-1]] at axes [first, first + taken); RP_MAX_RANK axes at most. */
 rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_dim *dims,

@@ -8,12 +8,16 @@ static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
     return trace_op(a.graph, op, &a, 1, attrs, 2);
 }
 
+rp_tensor trace_summed(rp_tensor a) {
+    return ir_dtype_is_small(rp_tensor_dtype(a)) ? rp_cast(a, RP_DTYPE_I64) : a;
+}
+
 rp_tensor rp_sum(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_sum, axis, keep);
+    return reduce(trace_summed(a), IR_sum, axis, keep);
 }
 
 rp_tensor rp_prod(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_prod, axis, keep);
+    return reduce(trace_summed(a), IR_prod, axis, keep);
 }
 
 rp_tensor rp_amax(rp_tensor a, int axis, bool keep) {
@@ -28,10 +32,9 @@ rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
     return reduce(a, IR_argmax, axis, keep);
 }
 
-/* Exchanges largest and smallest; -x has none for the least integer. */
+/* Exchanges largest and smallest; -x has none for the least integer, and none but 0 without a sign. */
 static rp_tensor reversed(rp_tensor a) {
-    rp_dtype t = rp_tensor_dtype(a);
-    return ir_dtype_is_real(t) ? rp_neg(a) : rp_sub(rp_const(a.graph, t, -1), a);
+    return ir_dtype_is_real(rp_tensor_dtype(a)) ? rp_neg(a) : rp_not(a);
 }
 
 rp_tensor rp_argmin(rp_tensor a, int axis, bool keep) {

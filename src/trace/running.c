@@ -23,7 +23,7 @@ static rp_tensor begin(rp_tensor x, uint32_t at, bool by_ones) {
 static rp_tensor running(const char *name, rp_tensor a, int axis, join_fn join, bool by_ones) {
     uint32_t at;
     if (!trace_axis(name, a, axis, false, &at)) return trace_bad(a.graph);
-    rp_tensor x = trace_core(a), out[2], from = begin(x, at, by_ones);
+    rp_tensor x = trace_core(by_ones ? trace_summed(a) : a), out[2], from = begin(x, at, by_ones);
     const rp_scan_args args = {
         .carried = &from, .n_carried = 1, .sliced = &x, .n_sliced = 1, .axis = (int)at};
     if (!trace_ready(a.graph)) return trace_bad(a.graph);

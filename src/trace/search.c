@@ -28,6 +28,7 @@ rp_tensor rp_bincount(rp_tensor x, int64_t n) {
         (void)rp_fail(&g->err, RP_INVALID, "bincount: %lld counts; at least 1", (long long)n);
         return trace_bad(g);
     }
+    if (ir_dtype_is_small(rp_tensor_dtype(x))) x = rp_cast(x, RP_DTYPE_I32); /* which has every n */
     const rp_dtype t = rp_tensor_dtype(x);
     rp_tensor at = flat(x), zero = rp_const(g, t, 0);
     rp_tensor end = rp_dim_value(g, rp_dim_const(n), t);

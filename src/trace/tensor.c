@@ -340,6 +340,7 @@ rp_tensor rp_mul_int(rp_tensor a, int64_t s) {
 
 rp_tensor rp_cumsum(rp_tensor a, int axis) {
     ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
+    a = trace_summed(a);
     return trace_op(a.graph, IR_cumsum, &a, 1, &attr, 1);
 }
 

@@ -70,6 +70,9 @@ static void the_places_of_extremes(void **state) {
     } cases[] = {{RP_DTYPE_I32, {5, -0x1p31, 0x1p31 - 1, -0x1p31}, 1, 2},
                  {RP_DTYPE_I32, {0x1p31 - 1, 3, 3, 0x1p31 - 1}, 1, 0},
                  {RP_DTYPE_I64, {0, 7, -0x1p63, -0x1p62}, 2, 1},
+                 {RP_DTYPE_I8, {5, -128, 127, -128}, 1, 2},
+                 {RP_DTYPE_I16, {0, 32767, -32768, -32767}, 2, 1},
+                 {RP_DTYPE_U8, {255, 0, 3, 0}, 1, 0},
                  {RP_DTYPE_F32, {2, -1, -1, 2}, 1, 0},
                  {RP_DTYPE_F32, {2, (double)NAN, -(double)INFINITY, 3}, 1, 1},
                  {RP_DTYPE_F64, {0x1p-1074, 0, -0x1p-1074, 1}, 2, 3}};
@@ -83,6 +86,43 @@ static void the_places_of_extremes(void **state) {
         if (y[0] != cases[i].least || y[1] != cases[i].greatest)
             fail_msg("case %zu: least at %g, greatest at %g", i, y[0], y[1]);
     }
+}
+
+/* In i64, as torch: what an element holds is soon exceeded. Of others the type stays. */
+static void sums_of_small_integers_are_wide(void **state) {
+    static const struct {
+        rp_dtype t, of;
+        double x[4], sum, product;
+    } cases[] = {{RP_DTYPE_U8, RP_DTYPE_I64, {200, 100, 255, 3}, 558, 15300000},
+                 {RP_DTYPE_I8, RP_DTYPE_I64, {-128, 127, -128, -128}, -257, -266338304},
+                 {RP_DTYPE_I16, RP_DTYPE_I64, {32767, 32767, 2, -1}, 65535, -2147352578},
+                 {RP_DTYPE_I32, RP_DTYPE_I32, {0x1p31 - 1, 1, 1, 1}, -0x1p31 + 2, 0x1p31 - 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double y[4];
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor x = row_of(g, cases[i].t, cases[i].x, 4);
+        rp_tensor all[] = {rp_sum(x, 0, false), rp_prod(x, 0, false),
+                           rp_squeeze(rp_slice(rp_cumsum(x, 0), 0, 3, 4), 0),
+                           rp_squeeze(rp_slice(rp_cumprod(x, 0), 0, 3, 4), 0)};
+        for (int k = 0; k < 4; k++) assert_int_equal(rp_tensor_dtype(all[k]), cases[i].of);
+        assert_int_equal(rp_tensor_dtype(rp_amax(x, 0, false)), cases[i].t);
+        assert_int_equal(rp_tensor_dtype(rp_cummax(x, 0)), cases[i].t);
+        finish(g, rp_cast(rp_stack(all, 4, 0), RP_DTYPE_F64), y, 4);
+        for (int k = 0; k < 4; k++)
+            if (y[k] != (k % 2 ? cases[i].product : cases[i].sum))
+                fail_msg("case %zu: result %d is %.17g", i, k, y[k]);
+    }
+}
+
+/* More of them than an index of 8 bits can name. */
+static void small_integers_are_counted(void **state) {
+    static const double x[] = {127, 3, -128, 127};
+    double y[200];
+    rp_graph *g = rp_graph_new("edges");
+    (void)state;
+    finish(g, rp_cast(rp_bincount(row_of(g, RP_DTYPE_I8, x, 4), 200), RP_DTYPE_F64), y, 200);
+    for (int i = 0; i < 200; i++) assert_true(y[i] == (i == 127 ? 2 : i == 3));
 }
 
 /* Over size - correction, and the mean beside it. */
@@ -486,6 +526,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logarithms_of_sums_of_exponentials),
         cmocka_unit_test(the_places_of_extremes),
+        cmocka_unit_test(sums_of_small_integers_are_wide),
+        cmocka_unit_test(small_integers_are_counted),
         cmocka_unit_test(variances_take_any_correction),
         cmocka_unit_test(variances_of_too_few_are_no_numbers),
         cmocka_unit_test(lengths_are_at_least_eps),
