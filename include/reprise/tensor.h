@@ -48,7 +48,7 @@ RP_API rp_tensor rp_mutable_input(rp_graph *g, const char *name, rp_dtype dtype,
 RP_API rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 /* Of an integer type less than 2^53, from which on a double does not have every integer; rp_const_int takes them all. What does not
- * fit into the type is rounded once, or saturates. */
+ * fit into the type is rounded once, or saturates; of rp_const_int an integer type has the low bits. */
 RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
 RP_API rp_tensor rp_const_int(rp_graph *g, rp_dtype dtype, int64_t value);
 RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
@@ -77,8 +77,8 @@ RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
  * is torch's, and by 0 they are a / b and NaN. rp_fmod cuts the quotient, so that the result has the sign of a, and is exact; an integer by 0 gives a. rp_shift_right keeps the sign; by less than 0 or by all bits and more, nothing
  * is left but that. */
 RP_API rp_tensor rp_isnan(rp_tensor a);
-/* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low
- * bits of an integer, and what a float gives there depends on the machine. */
+/* Floats are rounded to nearest even; float to integer truncates. A float that does not fit saturates, NaN gives 0, where torch gives what the
+ * machine does; of an integer that does not fit the low bits are kept, as in torch. */
 RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
 /* a op scalar, in the dtype of a: rp_const says which doubles an integer type takes, here and in the calls below; rp_add_int and
  * rp_mul_int take any integer, and others rp_const_int as a tensor. */

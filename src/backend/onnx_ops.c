@@ -173,7 +173,7 @@ static void put_not_equal(onnx_writer *w, const onnx_name *in) {
     onnx_op(w, "Not", &same, 1, result(w), NULL, 0);
 }
 
-/* Exact for every value: floats and integers beyond the other type saturate here, and in ONNX are anything. */
+/* Exact for every value: floats beyond the other type saturate here, of integers low bits are kept, and in ONNX both are anything. */
 static bool casts_alike(rp_dtype from, rp_dtype to) {
     static const rp_dtype order[] = {RP_DTYPE_I8, RP_DTYPE_I16, RP_DTYPE_I32, RP_DTYPE_I64};
     int a = -1, b = -1;
@@ -190,7 +190,7 @@ static rp_status put_cast(onnx_writer *w) {
     rp_node x;
     RP_TRY(operand_node(w, 0, &x));
     if (!casts_alike(x.dtype, w->node.dtype))
-        return onnx_refuse(w, "what does not fit saturates here, and in ONNX is undefined");
+        return onnx_refuse(w, "what does not fit has a value here, and in ONNX is undefined");
     if (w->node.dtype == RP_DTYPE_BOOL && x.dtype != RP_DTYPE_BOOL) { /* a NaN is true */
         static const int64_t zero = 0;
         onnx_name none = onnx_constant(w, RP_DTYPE_I64, NULL, 0, &zero, sizeof zero);
@@ -471,11 +471,23 @@ static rp_status put_same(onnx_writer *w, const char *op, onnx_for of) {
     return RP_OK;
 }
 
+/* Some libraries have no operators for them, others let what does not fit saturate. */
+static rp_status check_small(onnx_writer *w) {
+    rp_node x;
+    for (uint32_t i = 0; i < w->node.n_in; i++) {
+        RP_TRY(operand_node(w, i, &x));
+        if (x.dtype == RP_DTYPE_I8 || x.dtype == RP_DTYPE_U8 || x.dtype == RP_DTYPE_I16)
+            return onnx_refuse(w, "integers of 8 and 16 bits need not wrap around there");
+    }
+    return RP_OK;
+}
+
 rp_status onnx_node(onnx_writer *w) {
     const char *op = w->node.op;
     const rp_dtype t = w->node.dtype;
     if ((t == RP_DTYPE_F16 || t == RP_DTYPE_BF16) && !moves(op))
         return onnx_refuse(w, "it is computed as f32 there, and need not be rounded");
+    if (!moves(op) && strcmp(op, "cast") != 0) RP_TRY(check_small(w));
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcmp(same[i].op, op) == 0) return put_same(w, same[i].onnx, same[i].of);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -55,7 +55,7 @@ int64_t ir_wrap(rp_dtype t, int64_t v);
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x);
 /* The same over i64, exactly: sums, differences and products wrap around, comparisons give 0 or 1. */
 int64_t ir_apply_i64(ir_op op, const int64_t *x);
-/* Casts from and to i64: rounded once, to nearest even; truncated, saturated, NaN gives 0. */
+/* Casts from i64: rounded once, to nearest even; what is left of it in an integer type. And to it: truncated, saturated, NaN gives 0. */
 double ir_from_i64(rp_dtype t, int64_t v);
 int64_t ir_to_i64(double v);
 

@@ -77,8 +77,7 @@ double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
     const double v[3] = {x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0};
     if (ir_dtype_is_integer(in) && *info->ints) {
         const double y = apply_int(op, in, v);
-        return op != IR_cast && ir_dtype_is_small(out) ? (double)ir_wrap(out, (int64_t)y)
-                                                       : ir_round(out, y);
+        return ir_dtype_is_integer(out) ? (double)ir_wrap(out, ir_to_i64(y)) : ir_round(out, y);
     }
     if ((unsigned)op >= IR_OP_COUNT_ || !table[op]) return 0;
     return ir_round(out, table[op](v[0], v[1], v[2]));

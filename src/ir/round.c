@@ -50,7 +50,11 @@ double ir_from_i64(rp_dtype t, int64_t v) {
     case RP_DTYPE_BF16:
     case RP_DTYPE_F8E4M3FN:
     case RP_DTYPE_F8E5M2: return ir_round(t, to_odd(v));
-    default: return ir_round(t, (double)v); /* what a double does not hold saturates all the same */
+    case RP_DTYPE_I32:
+    case RP_DTYPE_I16:
+    case RP_DTYPE_I8:
+    case RP_DTYPE_U8: return (double)ir_wrap(t, v);
+    default: return ir_round(t, (double)v);
     }
 }
 

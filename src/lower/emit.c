@@ -184,6 +184,7 @@ static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
             return kir_cvt(K, KIR_F32, kir_alu(K, IR_ne, v, kir_const_f64(K, 0.0), KIR_NONE));
         return kir_alu(K, IR_ne, kir_cvt(K, KIR_F32, v), kir_const_f(K, 0.0), KIR_NONE);
     }
+    if (ir_dtype_is_integer(from) && ir_dtype_is_integer(to)) return kir_wrap_to(K, to, v);
     bool narrow = ir_dtype_is_real(to) && to != RP_DTYPE_F32 && to != RP_DTYPE_F64;
     v = narrow ? kir_cvt_odd(K, v) : kir_cvt(K, lower_class(to), v);
     return kir_round_to(K, to, v);

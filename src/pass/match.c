@@ -85,6 +85,12 @@ static bool widens(rp_dtype a, rp_dtype b) {
     return bits[a] <= bits[b] && !(is_signed && b == RP_DTYPE_U8) && b != RP_DTYPE_BOOL;
 }
 
+/* Whether a cast to c is that through b: of an integer in floats what does not fit saturates. */
+static bool joins(rp_dtype a, rp_dtype b, rp_dtype c) {
+    const bool turns = ir_dtype_is_integer(a) && ir_dtype_is_real(b) && ir_dtype_is_integer(c);
+    return widens(a, b) && (!turns || widens(a, c));
+}
+
 static bool in_order(const ir_node *n) {
     const ir_attr *a = ir_attr_get(n, IR_ATTR_AXES);
     for (uint32_t i = 0; a && i < a->n; i++)
@@ -113,7 +119,7 @@ static bool condition_holds(const matcher *m) {
     case PASS_IF_COMPOSE: return true;
     case PASS_IF_INT: return ir_dtype_is_integer(root->dtype);
     case PASS_IF_WIDENS:
-        return inner && widens(ir_node_at(m->g, inner->in[0])->dtype, inner->dtype);
+        return inner && joins(ir_node_at(m->g, inner->in[0])->dtype, inner->dtype, root->dtype);
     case PASS_IF_IDENTITY: return in_order(root);
     case PASS_IF_POW2: return is_pow2(m);
     case PASS_IF_SIGNED: return root->dtype != RP_DTYPE_U8;

@@ -11,17 +11,18 @@ rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx) {
     return rp_permute(rp_gather(rp_permute(a, there, rank), idx), back, rank);
 }
 
-/* What an i32 cannot hold is outside of everything, and saturates. */
-static rp_tensor narrow(rp_tensor idx) {
-    return ir_dtype_is_integer(rp_tensor_dtype(idx)) ? rp_cast(idx, RP_DTYPE_I32) : idx;
+/* Of i32 or i64. */
+static rp_tensor whole(rp_tensor idx) {
+    return ir_dtype_is_small(rp_tensor_dtype(idx)) ? rp_cast(idx, RP_DTYPE_I32) : idx;
 }
 
-/* Clamped into [0, n), in type t. */
-static rp_tensor clamped(rp_tensor idx, rp_dim n, rp_dtype t) {
+/* In the wider of both types, as a cast to the narrower keeps low bits alone. */
+rp_tensor trace_clamped(rp_tensor idx, rp_dim n, rp_dtype t) {
     rp_graph *g = idx.graph;
-    rp_tensor last = rp_dim_value(g, rp_dim_sub(n, 1), t);
-    idx = t == RP_DTYPE_I32 ? narrow(idx) : rp_cast(idx, t);
-    return rp_max(rp_min(idx, last), rp_const(g, t, 0));
+    idx = t == RP_DTYPE_I32 ? whole(idx) : rp_cast(idx, t);
+    const rp_dtype own = rp_tensor_dtype(idx);
+    rp_tensor last = rp_dim_value(g, rp_dim_sub(n, 1), own);
+    return rp_cast(rp_max(rp_min(idx, last), rp_const(g, own, 0)), t);
 }
 
 static rp_tensor times(rp_tensor x, rp_dim n) {
@@ -69,7 +70,7 @@ rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx) {
         return trace_bad(g);
     rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
     rp_dim inner = trace_extent(&s, at + 1, s.rank), rows = trace_extent(&s, 0, at);
-    rp_tensor place = times(clamped(idx, s.dim[at], t), inner);
+    rp_tensor place = times(trace_clamped(idx, s.dim[at], t), inner);
     for (uint32_t i = s.rank; i-- > at + 1;)
         place = rp_add(place, times(rp_iota(g, t, x, (int)i), trace_extent(&s, i + 1, s.rank)));
     rp_shape three = RP_SHAPE(rows, x.dim[at], inner);
@@ -82,8 +83,9 @@ rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx) {
 rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype) {
     uint32_t at;
     if (!trace_axis("one_hot", idx, -1, true, &at)) return trace_bad(idx.graph);
-    rp_tensor i = rp_iota(idx.graph, RP_DTYPE_I32, RP_SHAPE(n), 0);
-    return rp_cast(rp_eq(rp_unsqueeze(narrow(idx), -1), i), dtype);
+    idx = whole(idx);
+    rp_tensor i = rp_iota(idx.graph, rp_tensor_dtype(idx), RP_SHAPE(n), 0);
+    return rp_cast(rp_eq(rp_unsqueeze(idx, -1), i), dtype);
 }
 
 /* --- writes by index ---------------------------------------------------------------- */
@@ -142,14 +144,14 @@ rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor 
                       x.rank, trace_type_text(a.graph, a).s);
         return trace_bad(a.graph);
     }
-    rp_tensor place = clamped(idx[0], s.dim[0], RP_DTYPE_I64);
+    rp_tensor place = trace_clamped(idx[0], s.dim[0], RP_DTYPE_I64);
     for (uint32_t i = 1; i < n; i++)
-        place = rp_add(times(place, s.dim[i]), clamped(idx[i], s.dim[i], RP_DTYPE_I64));
+        place = rp_add(times(place, s.dim[i]), trace_clamped(idx[i], s.dim[i], RP_DTYPE_I64));
     rp_dim rows = trace_extent(&s, 0, n), inner = trace_extent(&s, n, s.rank),
            many = trace_extent(&x, 0, x.rank);
-    rp_shape whole = x;
-    for (uint32_t i = n; i < s.rank; i++) whole.dim[whole.rank++] = s.dim[i];
-    values = rp_reshape(rp_broadcast(values, whole), RP_SHAPE(many, inner));
+    rp_shape all = x;
+    for (uint32_t i = n; i < s.rank; i++) all.dim[all.rank++] = s.dim[i];
+    values = rp_reshape(rp_broadcast(values, all), RP_SHAPE(many, inner));
     rp_tensor y = scatter(accumulate ? IR_scatter_add : IR_scatter,
                           rp_reshape(a, RP_SHAPE(rows, inner)), 0,
                           rp_reshape(place, RP_SHAPE(many, 1)), values);

@@ -118,9 +118,7 @@ rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target) {
     if (!classes_of(logits, target, &classes)) return trace_bad(g);
     rp_dim rows = rp_tensor_dim(logits, 0), all = rp_dim_mul(rows, classes);
     const rp_dtype t = trace_place_type(all);
-    rp_tensor last = rp_const_int(g, t, classes - 1);
-    if (rp_tensor_dtype(target) != t) target = rp_cast(target, t);
-    rp_tensor class = rp_max(rp_min(target, last), rp_const(g, t, 0));
+    rp_tensor class = trace_clamped(target, rp_dim_const(classes), t);
     rp_tensor row = rp_iota(g, t, RP_SHAPE(rows), 0);
     rp_tensor at = rp_add(rp_mul_int(row, classes), class);
     rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(all));

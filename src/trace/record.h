@@ -72,6 +72,8 @@ rp_tensor trace_floor_divide(rp_tensor a, rp_tensor b);
 rp_tensor trace_remainder(rp_tensor a, rp_tensor b);
 /* x as f32 where it is f16 or bf16; and y in the type that x has there. */
 rp_tensor trace_core(rp_tensor x);
+/* Clamped into [0, n), in type t, i32 or i64. */
+rp_tensor trace_clamped(rp_tensor idx, rp_dim n, rp_dtype t);
 /* What sums and products are taken of: i64 of integers of less than 32 bits, as in torch. */
 rp_tensor trace_summed(rp_tensor x);
 rp_tensor trace_like(rp_tensor y, rp_tensor x);

@@ -246,6 +246,8 @@ rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape) {
 rp_tensor(rp_dim_value)(rp_graph *g, rp_dim size, rp_dtype dtype) {
     int64_t n;
     if (!trace_ready(g)) return trace_bad(g);
+    if (rp_dim_is_const(size, &n) && dtype != RP_DTYPE_I64)
+        return add_const(g, dtype, ir_round(dtype, (double)n));
     if (rp_dim_is_const(size, &n)) return rp_const_int(g, dtype, n);
     ir_attr a[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},
                    {.key = IR_ATTR_SIZE, .u.dim = trace_dim(g, size)}};
@@ -322,12 +324,19 @@ rp_tensor rp_quantize(rp_tensor a, rp_dtype format) {
     return with_dtype(a, IR_quantize, format);
 }
 
+/* What a sum or a product of integers of 8 and 16 bits is of: -1 of u8 is 255, which wraps around as -1 does. */
+static rp_tensor term(rp_tensor a, double s) {
+    const rp_dtype t = rp_tensor_dtype(a);
+    const bool cut = ir_dtype_is_small(t) && fabs(s) < NOT_EXACT;
+    return cut ? rp_const_int(a.graph, t, (int64_t)s) : rp_const(a.graph, t, s);
+}
+
 rp_tensor rp_add_scalar(rp_tensor a, double s) {
-    return rp_add(a, rp_const(a.graph, rp_tensor_dtype(a), s));
+    return rp_add(a, term(a, s));
 }
 
 rp_tensor rp_mul_scalar(rp_tensor a, double s) {
-    return rp_mul(a, rp_const(a.graph, rp_tensor_dtype(a), s));
+    return rp_mul(a, term(a, s));
 }
 
 rp_tensor rp_add_int(rp_tensor a, int64_t s) {

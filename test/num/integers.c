@@ -23,7 +23,27 @@ static int64_t cut(rp_dtype t, int64_t v) {
 static int64_t edge(rp_dtype t, int64_t i) {
     static const int64_t all[EDGES] = {0,  1,   -1,  2,    -2,   7,   8,   9,     15,     16,
                                        31, 100, 127, -128, -127, 181, 255, 32767, -32768, -7};
-    return cut(t, all[i % EDGES]);
+    static const int64_t wide[EDGES] = {0,
+                                        -1,
+                                        127,
+                                        128,
+                                        -129,
+                                        255,
+                                        256,
+                                        32768,
+                                        -32769,
+                                        65535,
+                                        65541,
+                                        16777345,
+                                        INT32_MAX,
+                                        INT32_MIN,
+                                        INT64_C(0x80000000),
+                                        INT64_C(0x1000000c8),
+                                        -INT64_C(0x123456789abcde),
+                                        INT64_C(0x7fffffff8000ff80),
+                                        INT64_MAX,
+                                        INT64_MIN};
+    return cut(t, (ir_dtype_is_small(t) ? all : wide)[i % EDGES]);
 }
 
 /* Element i of the first input, which goes through the edges, from another one on in each round; and of the second, which stays at each
@@ -104,7 +124,13 @@ static void check(const char *text, rp_dtype t, want_fn *want) {
     both b = both_of(text, 5);
     for (uint32_t k = 0; k < b.l.n[IR_LEAF_INPUT]; k++) {
         ir_value *v = &b.l.leaf[IR_LEAF_INPUT][k];
-        for (int64_t i = 0; i < v->n; i++) v->data[i] = (double)(k ? second : first)(t, i);
+        for (int64_t i = 0; i < v->n; i++) {
+            const int64_t e = (k ? second : first)(t, i);
+            if (t == RP_DTYPE_I64)
+                ir_value_set_int(v, i, e);
+            else
+                v->data[i] = (double)e;
+        }
     }
     if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s\n%s", b.at, err.text, text);
     for (uint32_t o = 0; o < ir_output_count(b.g); o++) {
@@ -212,6 +238,44 @@ static void results_are_of_their_type(void **state) {
     }
 }
 
+/* --- casts ------------------------------------------------------------------------------------------ */
+
+static const rp_dtype all_types[] = {RP_DTYPE_I64, RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8,
+                                     RP_DTYPE_U8};
+enum { ALL = sizeof all_types / sizeof *all_types };
+
+/* Of each to each, and through floats that hold it, which saturate. */
+static int64_t cast_wanted(rp_dtype t, uint32_t o, int64_t i) {
+    static const double least[] = {0, INT32_MIN, INT16_MIN, INT8_MIN, 0},
+                        most[] = {0, INT32_MAX, INT16_MAX, INT8_MAX, UINT8_MAX};
+    const int64_t v = first(t, i);
+    const uint32_t to = o % ALL;
+    if (o < ALL) return cut(all_types[to], v);
+    const double d = (double)v;
+    if (to == 0) return d >= 0x1p63 ? INT64_MAX : (int64_t)d;
+    return (int64_t)(d < least[to] ? least[to] : d > most[to] ? most[to] : d);
+}
+
+static void casts_keep_the_low_bits(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (int i = 0; i < ALL; i++) {
+        const char *t = rp_dtype_name(all_types[i]);
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_printf(&b, "graph @casts(%%x: %s[%d]) {\n  %%d = cast %%x {dtype=f64}\n", t,
+                        EDGES);
+        for (int k = 0; k < 2 * ALL; k++)
+            base_buf_printf(&b, "  %%%d = %s %%%c {%s=%s}\n", k,
+                            k < ALL && k == i ? "reshape" : "cast", k < ALL ? 'x' : 'd',
+                            k < ALL && k == i ? "shape" : "dtype",
+                            k < ALL && k == i ? "[20]" : rp_dtype_name(all_types[k % ALL]));
+        base_buf_puts(&b, "  ret %0, %1, %2, %3, %4, %5, %6, %7, %8, %9\n}\n");
+        check(b.data, all_types[i], cast_wanted);
+        base_buf_done(&b);
+    }
+}
+
 /* --- along an axis -------------------------------------------------------------------------------- */
 
 /* Element (row, i) of ROWS rows of edges, which begin elsewhere in each. */
@@ -313,6 +377,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_edges),
         cmocka_unit_test(results_are_of_their_type),
+        cmocka_unit_test(casts_keep_the_low_bits),
         cmocka_unit_test(along_an_axis),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);

@@ -93,6 +93,9 @@ def casts():
         case({"x": x}, [("cast %%x {dtype=%s}" % to, x.to(d), 0) for to, d in TYPES.items() if to not in (n, "u8")])
         if n != "bool":
             case({"x": x.abs()}, [("cast %x {dtype=u8}", x.abs().to(t.uint8), 0)])
+    for n in INTS: # of an integer that does not fit
+        x = t.tensor([127, 128, -129, 255, 256, 32768, -32769, 65541, 2**31 - 1, -(2**31), 2**31, 2**32 + 200, -(2**40) - 5]).to(TYPES[n])
+        case({"x": x}, [("cast %%x {dtype=%s}" % to, x.to(TYPES[to]), 0) for to in INTS if to != n])
     x = t.tensor([2**24 + 1, -(2**24) - 3, 2**30 + 2**6, 2049, 2051, 4098 * 2 + 1, 16777217 * 2 + 1])
     for n in WORDS:
         case({"x": x.to(TYPES[n])}, [("cast %x {dtype=f32}", x.to(t.float32), 0), ("cast %x {dtype=f64}", x.to(t.float64), 0)])

@@ -211,7 +211,7 @@ static void what_has_no_form_is_told(void **state) {
     g = rp_graph_new("b");
     a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
     check_refused(g, rp_cast(a, RP_DTYPE_I32),
-                  "cast of i32: what does not fit saturates here, and in ONNX is undefined");
+                  "cast of i32: what does not fit has a value here, and in ONNX is undefined");
     g = rp_graph_new("c");
     a = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(4));
     check_refused(g, rp_and(a, a), "and of i32: bit by bit it has no operator");

@@ -115,6 +115,39 @@ static void sums_of_small_integers_are_wide(void **state) {
     }
 }
 
+/* As torch: a number that the type does not have is its low bits. */
+static void numbers_wrap_around(void **state) {
+    static const double x[] = {5, 0, 255, 100}, want[] = {4, 255, 254, 99, 251, 0, 1, 156};
+    double y[8];
+    rp_graph *g = rp_graph_new("edges");
+    rp_tensor u = row_of(g, RP_DTYPE_U8, x, 4);
+    rp_tensor all[] = {rp_add_scalar(u, -1), rp_mul_int(u, -1)};
+    (void)state;
+    finish(g, rp_cast(rp_concat(all, 2, 0), RP_DTYPE_F64), y, 8);
+    check_all("u8", y, want, 8);
+}
+
+/* What an i32 does not hold is behind, or in front of, every place. */
+static void far_indices_are_clamped(void **state) {
+    static const double x[] = {10, 20, 30}, want[] = {30, 10, 20};
+    double y[3], hot[9];
+    rp_graph *g = rp_graph_new("edges");
+    rp_tensor at = rp_stack((rp_tensor[]){rp_const_int(g, RP_DTYPE_I64, INT64_C(1) << 32),
+                                          rp_const_int(g, RP_DTYPE_I64, -(INT64_C(1) << 32) + 1),
+                                          rp_const_int(g, RP_DTYPE_I64, 1)},
+                            3, 0);
+    (void)state;
+    finish(g, rp_cast(rp_take_along(row_of(g, RP_DTYPE_F32, x, 3), 0, at), RP_DTYPE_F64), y, 3);
+    check_all("take_along", y, want, 3);
+    g = rp_graph_new("edges");
+    at = rp_stack((rp_tensor[]){rp_const_int(g, RP_DTYPE_I64, INT64_C(1) << 32),
+                                rp_const_int(g, RP_DTYPE_I64, (INT64_C(1) << 32) + 1),
+                                rp_const_int(g, RP_DTYPE_I64, 1)},
+                  3, 0);
+    finish(g, rp_one_hot(at, 3, RP_DTYPE_F64), hot, 9);
+    for (int i = 0; i < 9; i++) assert_true(hot[i] == (i == 7));
+}
+
 /* More of them than an index of 8 bits can name. */
 static void small_integers_are_counted(void **state) {
     static const double x[] = {127, 3, -128, 127};
@@ -527,6 +560,8 @@ int main(void) {
         cmocka_unit_test(logarithms_of_sums_of_exponentials),
         cmocka_unit_test(the_places_of_extremes),
         cmocka_unit_test(sums_of_small_integers_are_wide),
+        cmocka_unit_test(numbers_wrap_around),
+        cmocka_unit_test(far_indices_are_clamped),
         cmocka_unit_test(small_integers_are_counted),
         cmocka_unit_test(variances_take_any_correction),
         cmocka_unit_test(variances_of_too_few_are_no_numbers),

@@ -905,7 +905,8 @@ static void constants_of_other_types_are_rounded_once(void **state) {
         int64_t value;
         double want;
     } cases[] = {{RP_DTYPE_F32, (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1, 0x1.000002p60},
-                 {RP_DTYPE_I32, INT64_C(1) << 40, 0x1p31 - 1},
+                 {RP_DTYPE_I32, (INT64_C(1) << 40) - 3, -3},
+                 {RP_DTYPE_U8, -1, 255},
                  {RP_DTYPE_BOOL, INT64_MIN, 1},
                  {RP_DTYPE_F64, (INT64_C(1) << 53) + 1, 0x1p53}};
     (void)state;

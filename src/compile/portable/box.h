@@ -37,14 +37,14 @@ void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n
 void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n, int32_t *out);
 void portable_load_f64(const box_operand *o, int64_t at, int64_t step, int64_t n, double *out);
 void portable_load_i64(const box_operand *o, int64_t at, int64_t step, int64_t n, int64_t *out);
-/* Floats round to nearest even, integers wrap around: of a cast, portable_saturate first. */
+/* Floats round to nearest even, integers wrap around: of a float that was cast, portable_saturate first. */
 void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, const float *x);
 void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n,
                         const int32_t *x);
 void portable_store_f64(const box_operand *o, int64_t at, int64_t step, int64_t n, const double *x);
 void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t n,
                         const int64_t *x);
-/* i32 that a cast made: into the range of t. */
+/* i32 that a cast made of floats: into the range of t. */
 void portable_saturate(rp_dtype t, int64_t n, int32_t *x);
 /* As what values of a type are computed: f32 (floats, booleans, blocks), i64, f64, or i32 (other integers). */
 typedef enum box_class { BOX_F32, BOX_I32, BOX_I64, BOX_F64 } box_class;

@@ -149,7 +149,7 @@ static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) 
             else if (to == BOX_I64)
                 x->l[i] = v;
             else
-                x->i[i] = rk_sat(v);
+                x->i[i] = (int32_t)(uint32_t)(uint64_t)v; /* wraps around */
         }
     }
 }
@@ -161,7 +161,7 @@ static void cast_run(const box_operand *from, const box_operand *to, lane *x, in
         /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the caller loads n */
         for (int64_t i = 0; i < n; i++) x->d[i] = x->d[i] != 0.0;
     convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
-    portable_saturate(to->dtype, n, x->i);
+    if (!ir_dtype_is_integer(from->dtype)) portable_saturate(to->dtype, n, x->i);
 }
 /* NOLINTEND(clang-analyzer-core.uninitialized.Assign) */
 
