@@ -97,7 +97,7 @@ programs) export THOROUGH=${THOROUGH-1} suites='' cuda='' ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu)
     export REPRISE_TEST_GPU=1 JOBS=${GPU_JOBS:-1} # some look at how much of the GPU is free, those of ONLY=@cuda do not
-    cuda="$cuda $cuda_slow"
+    cuda="$cuda $cuda_slow $B/test/model/oracle"
     programs=$(find "$B/test/gpu" "$B/test/nets" "$B"/test/num/{cuda,decode_many,functions,graphs_gpu,random_graphs,tensor,top} \
         "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,draw,hidden,inputs,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source} \
         -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
