@@ -90,7 +90,7 @@ programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 # What they share is told their device by REPRISE_TEST_DEVICE (test/support/elsewhere.h). Those of the second line take
 # minutes where every kernel is compiled by g++ and run by fibers, and are for a real GPU.
-cuda=$(echo "$B"/test/{graph/laws,num/bools} "$B"/test/unit/{api_{compiled,missing},jit_{bodies,break_fails,break_sizes,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,pass_turned,rewrite_{limits,pass},trace_{control,sites}})
+cuda=$(echo "$B"/test/{graph/laws,cache/warm,num/bools} "$B"/test/unit/{api_{compiled,missing},jit_{bodies,break_fails,break_sizes,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,pass_turned,rewrite_{limits,pass},trace_{control,sites}})
 cuda_slow=$(echo "$B"/test/num/sums "$B"/test/unit/{jit_{break_paths,breaks,breaks_fuzz,fuzz},pass_{attention,sdpa}})
 case $what in
 programs) export THOROUGH=${THOROUGH-1} suites='' cuda='' ;;
@@ -121,7 +121,7 @@ fi
         echo "${p#"$B"/} $TIMEOUT $([ "$p" = "${p%@cuda}" ] || echo "env REPRISE_TEST_DEVICE=cuda") ${p%@cuda}$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
     done
 } | LC_ALL=C sort -s -t ' ' -k1,1 | awk '
-    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode)$|laws@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
+    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode)$|laws@cuda$|warm@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
     { rest[n++] = $0 }
     END { for (i = 0; i < n; i++) print rest[i] }' |
     xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _

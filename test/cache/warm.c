@@ -1,5 +1,6 @@
 /* Warm starts and cold ones in processes of their own (this program starts itself): a moved cache serves without
- * compiler and without PATH; without cache and compiler the portable kernels do; cold builds are byte-identical. */
+ * compiler and without PATH; without cache and compiler the portable kernels do; cold builds are byte-identical. On a GPU (support/elsewhere.h), whose compiler
+ * is NVRTC, what of that its plans and code have a part in. */
 #include "support/check.h"
 
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/spawn.h"
+#include "support/elsewhere.h"
 #include "support/engines.h"
 #include "support/stored_cc.h"
 #include "support/trees.h"
@@ -20,11 +22,19 @@ static char self[512], nothing[512]; /* an empty folder */
 
 /* ---- the child: opens, generates, prints counts ---------------------------------------------------------- */
 
-/* argv: child MODEL THREADS. One line: traces compiles spawned children level notes tokens... */
+/* argv: child MODEL THREADS DEVICE. One line: traces compiles spawned children level notes own tokens... */
 static int child(char **argv) {
     static const int32_t prompt[] = {10, 20, 30, 40, 50};
-    const char *settings[] = {
-        "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", NULL, NULL};
+    const bool on_cpu = strcmp(argv[4], "device=cpu") == 0;
+    /* kernels of decode steps are for whole steps that are graphs */
+    const char *settings[] = {"level=3",
+                              "max_num_seqs=4",
+                              "max_num_batched_tokens=32",
+                              "max_model_len=64",
+                              NULL,
+                              argv[4],
+                              on_cpu ? NULL : "cudagraph_mode=FULL_AND_PIECEWISE",
+                              NULL};
     int32_t out[N_OUT];
     rp_error err = {0};
     char threads[32];
@@ -43,10 +53,14 @@ static int child(char **argv) {
         portable += strstr(notes[i].reason, "portable kernels") != NULL;
         cache += strcmp(notes[i].what, "cache") == 0 && notes[i].reason[0];
     }
+    char *summary = NULL;
+    if (rp_engine_summary(e, &summary, &err) != RP_OK) return 1;
+    const bool own = strstr(summary, "\"decode_kernels\":{\"steps\":") != NULL;
+    rp_engine_text_free(summary);
     (void)getrusage(RUSAGE_CHILDREN, &children); /* any process waited for has used some pages */
-    printf("%d %d %d %d %d %d %d", (int)trace_count(), (int)engine_count(e, "compiles"),
+    printf("%d %d %d %d %d %d %d %d", (int)trace_count(), (int)engine_count(e, "compiles"),
            (int)base_spawn_count(), children.ru_minflt > 0, (int)engine_count(e, "level"),
-           (int)portable, (int)cache);
+           (int)portable, (int)cache, own);
     for (uint32_t i = 0; i < n; i++) printf(" %d", (int)out[i]);
     printf("\n");
     rp_engine_close(e);
@@ -57,6 +71,7 @@ static int child(char **argv) {
 
 typedef struct report {
     int traces, compiles, spawned, children, level, portable, cache;
+    int own; /* has kernels of its own for decode steps */
     int32_t out[N_OUT];
 } report;
 
@@ -65,24 +80,53 @@ typedef struct how {
     bool bare; /* no PATH, no compiler */
 } how;
 
+/* "NAME=value" of this process's environment, or NULL. */
+static char *kept_of(const char *name) {
+    const char *value = getenv(name);
+    const size_t n = value ? strlen(name) + strlen(value) + 2 : 0;
+    char *text = value ? malloc(n) : NULL; /* until it executes */
+    if (text) (void)snprintf(text, n, "%s=%s", name, value);
+    return text;
+}
+
+/* A GPU's driver and compiler as this process has them: the emulated one lies in front of all libraries. Bare: the driver alone. Returns how many. */
+static size_t put_gpu(bool bare, char **env) {
+    static char preload[4200], none[600];
+    const bool real = getenv("REPRISE_TEST_GPU") != NULL;
+    const char *emulated = real ? NULL : getenv("REPRISE_NVRTC");
+    char *all[] = {NULL, NULL, kept_of("LD_LIBRARY_PATH"), kept_of("CUDA_VISIBLE_DEVICES")};
+    size_t n = 0;
+    if (!runs_elsewhere()) return 0;
+    (void)snprintf(preload, sizeof preload, "LD_PRELOAD=%s", emulated ? emulated : "");
+    (void)snprintf(none, sizeof none, "REPRISE_NVRTC=%s/libnvrtc.so", nothing);
+    if (emulated) all[0] = preload;
+    all[1] = bare ? none : kept_of("REPRISE_NVRTC");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) env[n++] = all[i];
+    return n;
+}
+
 static void exec_child(const how *h, const char *out) {
     static char dir[600], tmp[600], none[600];
     (void)snprintf(dir, sizeof dir, "REPRISE_CACHE_DIR=%s", h->dir);
     (void)snprintf(tmp, sizeof tmp, "TMPDIR=%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     (void)snprintf(none, sizeof none, "PATH=%s", nothing);
-    char *bare[] = {dir, tmp, none, NULL};
-    char path[4096];
+    static char path[4200];
     (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
-    static char cc[600];
-    if (getenv("REPRISE_CC")) (void)snprintf(cc, sizeof cc, "REPRISE_CC=%s", getenv("REPRISE_CC"));
-    static char kept[600];
-    if (getenv("CC_KEPT")) (void)snprintf(kept, sizeof kept, "CC_KEPT=%s", getenv("CC_KEPT"));
-    char *usual[] = {dir, tmp, path, cc[0] ? cc : NULL, kept[0] ? kept : NULL, NULL};
-    char *argv[] = {self, (char[]){"child"}, (char *)(uintptr_t)h->model,
-                    (char *)(uintptr_t)h->threads, NULL};
+    char *env[16] = {dir, tmp, h->bare ? none : path};
+    size_t n = 3 + put_gpu(h->bare, env + 3);
+    char *const usual[] = {kept_of("REPRISE_CC"), kept_of("CC_KEPT")};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !h->bare; i++)
+        if (usual[i]) env[n++] = usual[i];
+    char *argv[] = {self,
+                    (char[]){"child"},
+                    (char *)(uintptr_t)h->model,
+                    (char *)(uintptr_t)h->threads,
+                    runs_elsewhere() ? (char[]){"device=cuda:0"} : (char[]){"device=cpu"},
+                    NULL};
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || dup2(fd, 1) < 0) _exit(126);
-    (void)execve(self, argv, h->bare ? bare : usual);
+    (void)execve(self, argv, env);
     _exit(127);
 }
 
@@ -106,7 +150,7 @@ static report finish_child(const how *h, pid_t pid, const char *dir, const char 
         fail_msg("child with %s: status %x: %s", h->model, (unsigned)status, text);
     at = text;
     int *const field[] = {&r.traces, &r.compiles, &r.spawned, &r.children,
-                          &r.level,  &r.portable, &r.cache};
+                          &r.level,  &r.portable, &r.cache,   &r.own};
     for (size_t i = 0; i < sizeof field / sizeof *field; i++) *field[i] = (int)strtol(at, &at, 10);
     for (int i = 0; i < N_OUT; i++) r.out[i] = (int32_t)strtol(at, &at, 10);
     free(text);
@@ -122,14 +166,19 @@ static report run_child(const how *h) {
 
 static char cold_dir[640];
 
-static void check_warm(const char *model) {
+static void check_warm(const char *model, bool own) {
     char moved[660];
     (void)snprintf(cold_dir, sizeof cold_dir, "%s", tree_new("cold"));
     report cold = run_child(&(how){model, "1", cold_dir, false});
     assert_int_equal(cold.traces, 2);
+    assert_int_equal(cold.own, own);
     assert_true(cold.compiles > 0);
-    assert_true(cold.spawned > cold.compiles); /* and one asks for the version */
-    assert_true(cold.children);
+    if (runs_elsewhere()) { /* the compiler is a library */
+        assert_int_equal(cold.spawned, 0);
+    } else {
+        assert_true(cold.spawned > cold.compiles); /* and one asks for the version */
+        assert_true(cold.children);
+    }
     assert_int_equal(cold.level, 3);
     (void)snprintf(moved, sizeof moved, "%s-moved", cold_dir);
     tree_remove(moved);
@@ -138,22 +187,24 @@ static void check_warm(const char *model) {
     assert_int_equal(warm.traces, 0);
     assert_int_equal(warm.compiles, 0);
     assert_int_equal(warm.spawned, 0);
-    assert_int_equal(warm.children, 0);
+    if (!runs_elsewhere()) assert_int_equal(warm.children, 0); /* a driver may have some */
     assert_int_equal(warm.level, 3);
     assert_int_equal(warm.portable, 0);
+    assert_int_equal(warm.own, cold.own);
     assert_memory_equal(warm.out, cold.out, sizeof cold.out);
 }
 
 static void a_moved_cache_is_warm_without_compiler(void **state) {
     (void)state;
-    check_warm("synthetic:tiny");
+    check_warm("synthetic:tiny", false);
+    if (runs_elsewhere()) check_warm("synthetic:tiny-32", true);
 }
 
 static void the_same_for_the_real_model(void **state) {
     const char *path = getenv("REPRISE_TEST_MODEL");
     (void)state;
     if (!path) SKIP_TEST("REPRISE_TEST_MODEL names no GGUF file of SmolLM2");
-    check_warm(path);
+    check_warm(path, false);
 }
 
 static void no_compiler_and_nothing_cached(void **state) {
@@ -190,6 +241,22 @@ static void unwrap_cc(void) {
 }
 
 /* ---- law 9 ----------------------------------------------------------------------------------------------------- */
+
+static void cold_builds_on_a_gpu_are_identical(void **state) {
+    static const char *const models[] = {"synthetic:tiny-32", "synthetic:tiny,layers=5"};
+    char a[600], b[600];
+    (void)state;
+    for (size_t i = 0; i < (getenv("REPRISE_TEST_GPU") ? 2 : 1); i++) {
+        (void)snprintf(a, sizeof a, "%s", tree_new("one"));
+        report x = run_child(&(how){models[i], "1", a, false});
+        (void)snprintf(b, sizeof b, "%s", tree_new("two-of-a-longer-name"));
+        report y = run_child(&(how){models[i], "2", b, false});
+        assert_true(x.compiles > 0);
+        assert_int_equal(x.compiles, y.compiles);
+        assert_memory_equal(x.out, y.out, sizeof x.out);
+        assert_true(tree_same(a, b) > 5);
+    }
+}
 
 static void cold_builds_are_identical(void **state) {
     char a[600], b[600];
@@ -373,7 +440,7 @@ static int set_up(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv);
+    if (argc > 4 && strcmp(argv[1], "child") == 0) return child(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return 1;
     const struct CMUnitTest tests[] = {
@@ -387,5 +454,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(unusable_folders_run_uncached),
         cmocka_unit_test(a_full_disk_costs_speed_only),
     };
+    const struct CMUnitTest on_gpu[] = {
+        cmocka_unit_test(a_moved_cache_is_warm_without_compiler),
+        cmocka_unit_test(cold_builds_on_a_gpu_are_identical),
+        cmocka_unit_test(the_same_for_the_real_model), /* from here on, not where it is emulated */
+        cmocka_unit_test(cold_starts_at_once),
+    };
+    if (runs_elsewhere())
+        return _cmocka_run_group_tests("warm", on_gpu, getenv("REPRISE_TEST_GPU") ? 4 : 2, set_up,
+                                       NULL);
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
