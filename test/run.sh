@@ -99,7 +99,7 @@ gpu)
     export REPRISE_TEST_GPU=1 JOBS=${GPU_JOBS:-1} # some look at how much of the GPU is free, those of ONLY=@cuda do not
     cuda="$cuda $cuda_slow $B/test/model/oracle"
     programs=$(find "$B/test/gpu" "$B/test/nets" "$B"/test/num/{cuda,decode_many,functions,graphs_gpu,random_graphs,tensor,top} \
-        "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,draw,hidden,inputs,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source} \
+        "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,draw,hidden,inputs,promises,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source} \
         -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
     ;;
 esac
@@ -121,7 +121,7 @@ fi
         echo "${p#"$B"/} $TIMEOUT $([ "$p" = "${p%@cuda}" ] || echo "env REPRISE_TEST_DEVICE=cuda") ${p%@cuda}$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
     done
 } | LC_ALL=C sort -s -t ' ' -k1,1 | awk '
-    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode)$|laws@cuda$|warm@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
+    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode|promises)$|laws@cuda$|warm@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
     { rest[n++] = $0 }
     END { for (i = 0; i < n; i++) print rest[i] }' |
     xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
