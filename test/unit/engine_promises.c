@@ -1,10 +1,11 @@
-/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches. On a real GPU more of each. */
+/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches and one answer whatever is beside a request. On a real GPU more of each. */
 #include "support/check.h"
 
 #include "engine/engine.h"
 #include "hal/cuda/device.h"
 #include "support/engines.h"
 #include "support/gpu.h"
+#include "support/invariance.h"
 
 static const char *why_not;
 static bool real;
@@ -84,9 +85,25 @@ static void a_layer_is_five_launches(void **state) {
     for (size_t i = 0; i < (real ? 3 : 1); i++) (void)launches_a_layer(others[i], &outside);
 }
 
+/* --- who is beside a request --------------------------------------------------------------- */
+
+static void nobody_beside_a_request_changes_it(void **state) {
+    static const uint32_t batches[] = {2, 3, 8, 17, 64}, chunks[] = {1, 7, 32};
+    static const char *const models[] = {
+        "synthetic:tiny-32", "synthetic:tiny", "synthetic:smollm2-135m,layers=4,dtype=bf16",
+        "synthetic:smollm2-135m,layers=4", "synthetic:llama-1b,layers=2"};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < (real ? 5 : 1); i++)
+        invariance_check(models[i], real ? 64 : 17, real ? 8 : 2, batches, real ? 5 : 4, chunks, 3);
+    if (real && getenv("REPRISE_TEST_MODEL"))
+        invariance_check(getenv("REPRISE_TEST_MODEL"), 64, 8, batches, 5, chunks, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_five_launches),
+        cmocka_unit_test(nobody_beside_a_request_changes_it),
     };
     real = getenv("REPRISE_TEST_GPU") != NULL;
     if (gpu_emulate(&why_not)) why_not = NULL;
