@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 typedef struct kv_growth {
-    const char *model,
-        *reference; /* reference: the device of an engine that runs them one by one */
+    /* reference: the device of an engine that runs them one by one, with batch_invariant; NULL: the tokens are those of an engine that takes all blocks before the first
+     * request, by the kernels that decode steps have unless somebody wants others */
+    const char *model, *reference;
     uint32_t requests, prompt, tokens, max_model_len;
 } kv_growth;
 

@@ -1,4 +1,4 @@
-/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches and one answer whatever is beside a request. On a real GPU more of each. */
+/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches, one answer whatever is beside a request, and no graph that is made while it serves. On a real GPU more of each. */
 #include "support/check.h"
 
 #include "engine/engine.h"
@@ -6,6 +6,7 @@
 #include "support/engines.h"
 #include "support/gpu.h"
 #include "support/invariance.h"
+#include "support/kv_growth.h"
 
 static const char *why_not;
 static bool real;
@@ -100,10 +101,26 @@ static void nobody_beside_a_request_changes_it(void **state) {
         invariance_check(getenv("REPRISE_TEST_MODEL"), 64, 8, batches, 5, chunks, 3);
 }
 
+/* --- blocks that come while it serves -------------------------------------------------------- */
+
+static void blocks_come_under_kernels_of_decode_steps(void **state) {
+    static const kv_growth small = {"synthetic:tiny-32", NULL, 6, 20, 20, 48},
+                           large = {"synthetic:smollm2-135m,layers=4,dtype=bf16",
+                                    NULL,
+                                    48,
+                                    200,
+                                    200,
+                                    1024};
+    (void)state;
+    NEEDS_GPU();
+    kv_growth_check(real ? &large : &small);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_five_launches),
         cmocka_unit_test(nobody_beside_a_request_changes_it),
+        cmocka_unit_test(blocks_come_under_kernels_of_decode_steps),
     };
     real = getenv("REPRISE_TEST_GPU") != NULL;
     if (gpu_emulate(&why_not)) why_not = NULL;
