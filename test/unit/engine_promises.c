@@ -116,11 +116,107 @@ static void blocks_come_under_kernels_of_decode_steps(void **state) {
     kv_growth_check(real ? &large : &small);
 }
 
+/* --- steps of any composition ------------------------------------------------------------------ */
+
+typedef struct storm {
+    rp_engine *e;
+    uint32_t seed, most; /* of prompts */
+    uint64_t id[64];     /* 0: free */
+} storm;
+
+static uint32_t next(storm *s, uint32_t below) {
+    s->seed = s->seed * 1664525u + 1013904223u;
+    return (s->seed >> 8) % below;
+}
+
+static void begin_request(storm *s, uint64_t *id) {
+    int32_t prompt[64];
+    rp_request_options r = plain_request(1 + next(s, 9));
+    r.n_prompt_ids = 1 + next(s, s->most);
+    for (uint32_t k = 0; k < r.n_prompt_ids; k++) prompt[k] = (int32_t)next(s, 250);
+    r.prompt_ids = prompt;
+    *id = must_submit(s->e, &r);
+}
+
+static void reap(storm *s) {
+    rp_result r = RP_RESULT_INIT;
+    rp_error err = {0};
+    for (size_t i = 0; i < sizeof s->id / sizeof *s->id; i++)
+        if (s->id[i] && rp_engine_result(s->e, s->id[i], &r, &err) == RP_OK && r.finish_reason[0]) {
+            rp_engine_release(s->e, s->id[i]);
+            s->id[i] = 0;
+        }
+}
+
+/* Some requests come before each of so many steps, of any length, if not all that there are end first. */
+static void storm_run(storm *s, uint32_t steps) {
+    s->seed = 7;
+    for (uint32_t i = 0; i < steps; i++) {
+        if (next(s, 8) == 0) must_run(s->e, -1);
+        reap(s);
+        for (uint32_t n = next(s, 4) ? next(s, 3) : next(s, 17), k = 0; k < 64 && n; k++)
+            if (!s->id[k]) begin_request(s, &s->id[k]), n--;
+        must_run(s->e, 1);
+    }
+    must_run(s->e, -1);
+    reap(s);
+}
+
+/* Graphs of the ladder of a sealed engine, which makes none of them after its start, are as many as an engine makes that finds none, and that only once. */
+static void check_storm(const char *model, const char *mode, uint32_t steps) {
+    const char *batched = real ? "max_num_batched_tokens=128" : "max_num_batched_tokens=16",
+               *seqs = real ? "max_num_seqs=32" : "max_num_seqs=4";
+    const char *how[] = {"device=cuda:0",
+                         mode,
+                         seqs,
+                         batched,
+                         "max_model_len=64",
+                         "sealed=fatal",
+                         "cudagraph_num_of_warmups=0",
+                         NULL};
+    storm s = {.most = real ? 50 : 20};
+    s.e = engine_must(model, how);
+    const hal_counters *c = hal_device_counters(s.e->device);
+    const uint64_t ladder = s.e->capture.graphs;
+    assert_int_equal(c->graph_builds, ladder);
+    assert_true(ladder > 0);
+    storm_run(&s, steps);
+    assert_int_equal(c->graph_builds, ladder);
+    assert_int_equal(engine_count(s.e, "late_captures"), 0);
+    rp_engine_close(s.e);
+
+    how[5] = "sealed=off";
+    s.e = engine_must(model, how);
+    c = hal_device_counters(s.e->device);
+    engine_runner_forget(s.e->runner);
+    const uint64_t begun = c->graph_builds;
+    storm_run(&s, steps);
+    const uint64_t made = c->graph_builds - begun;
+    assert_in_range(made, 1, ladder);
+    storm_run(&s, steps);
+    assert_int_equal(c->graph_builds - begun, made);
+    printf("%s %s: %u steps twice, %u graphs of the %u of the ladder\n", model, mode, steps,
+           (unsigned)made, (unsigned)ladder);
+    rp_engine_close(s.e);
+}
+
+static void steps_of_any_size_make_no_graph(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    check_storm("synthetic:tiny-32,layers=1", "cudagraph_mode=FULL_AND_PIECEWISE",
+                real ? 10000 : 40);
+    if (!real) return;
+    check_storm("synthetic:tiny-32,layers=1", "cudagraph_mode=FULL", 10000);
+    check_storm("synthetic:tiny,layers=1", "cudagraph_mode=PIECEWISE", 10000);
+    check_storm("synthetic:tiny", "cudagraph_mode=FULL_AND_PIECEWISE", 10000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_five_launches),
         cmocka_unit_test(nobody_beside_a_request_changes_it),
         cmocka_unit_test(blocks_come_under_kernels_of_decode_steps),
+        cmocka_unit_test(steps_of_any_size_make_no_graph),
     };
     real = getenv("REPRISE_TEST_GPU") != NULL;
     if (gpu_emulate(&why_not)) why_not = NULL;
