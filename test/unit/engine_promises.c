@@ -1,4 +1,4 @@
-/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches, one answer whatever is beside a request, and no graph that is made while it serves. On a real GPU more of each. */
+/* What an engine promises of its steps on a GPU, by the kernels that it has unless somebody asks for others: few launches, one answer whatever is beside a request, no graph that is made while it serves, and all memory back when it closes. On a real GPU more of each. */
 #include "support/check.h"
 
 #include "engine/engine.h"
@@ -211,12 +211,66 @@ static void steps_of_any_size_make_no_graph(void **state) {
     check_storm("synthetic:tiny", "cudagraph_mode=FULL_AND_PIECEWISE", 10000);
 }
 
+/* --- memory ---------------------------------------------------------------------------------------- */
+
+static size_t left_of(const cuda_device *d) {
+    size_t left = 0, all = 0;
+    assert_int_equal(d->cu.context_set(d->gpu.context), 0);
+    assert_int_equal(d->cu.memory_info(&left, &all), 0);
+    return left;
+}
+
+/* Serves, with blocks that come meanwhile, and closes. */
+static void use_engine(const char *model) {
+    const rp_request_options r = plain_request(30);
+    rp_engine *e =
+        engine_must(model, (const char *[]){"device=cuda:0", "max_num_seqs=4", "max_model_len=64",
+                                            "max_num_batched_tokens=16", NULL});
+    const uint32_t before = engine_runner_get_blocks(e->runner).now;
+    for (int i = 0; i < 4; i++) (void)must_submit(e, &r);
+    must_run(e, -1);
+    assert_true(engine_runner_get_blocks(e->runner).now > before);
+    rp_engine_close(e);
+}
+
+/* Somebody has the device open all the time, so that its context stays. What a first engine leaves with the driver, on a real GPU, which keeps code and stacks of kernels for the
+ * next, no later one adds to. */
+static void a_closed_engine_has_given_all_back(void **state) {
+    enum { GRANULARITY = 2 << 20 };
+    static const char *const models[] = {"synthetic:tiny-32", "synthetic:tiny",
+                                         "synthetic:smollm2-135m,dtype=bf16",
+                                         "synthetic:llama-1b,layers=4"};
+    hal_device *d = NULL;
+    rp_error err = {0};
+    (void)state;
+    NEEDS_GPU();
+    CHECK_OK(hal_open("cuda:0", 1, &d, &err), &err);
+    const size_t before = left_of((cuda_device *)d);
+    size_t least = before;
+    for (size_t i = 0; i < (real ? 4 : 2); i++)
+        for (int round = 0; round < (real ? 4 : 2); round++) {
+            use_engine(models[i]);
+            const size_t left = left_of((cuda_device *)d);
+            if (!real) assert_int_equal(left, before);
+            if (round == 0) {
+                printf("%s: %zd bytes less than before any engine\n", models[i],
+                       (ssize_t)before - (ssize_t)left);
+                least = left;
+            }
+            if (left + GRANULARITY < least)
+                fail_msg("%s, round %d: %zu bytes are left, %zu after the round before", models[i],
+                         round, left, least);
+        }
+    hal_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_five_launches),
         cmocka_unit_test(nobody_beside_a_request_changes_it),
         cmocka_unit_test(blocks_come_under_kernels_of_decode_steps),
         cmocka_unit_test(steps_of_any_size_make_no_graph),
+        cmocka_unit_test(a_closed_engine_has_given_all_back),
     };
     real = getenv("REPRISE_TEST_GPU") != NULL;
     if (gpu_emulate(&why_not)) why_not = NULL;
