@@ -1,4 +1,4 @@
-/* The way of a model onto a GPU, with the emulated one: what kernels compute is what the cpu computes, bit for bit. */
+/* The way of a model onto a GPU, mostly the emulated one: what kernels compute is what the cpu computes, bit for bit. */
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -16,6 +16,10 @@ static const char *why_not;
 
 #define NEEDS_GPU() \
     if (why_not) SKIP_TEST("%s", why_not)
+/* What asks for a GPU of some size, one alone, or a clock that is known. */
+#define NEEDS_EMULATED(what) \
+    NEEDS_GPU();             \
+    if (getenv("REPRISE_TEST_GPU")) SKIP_TEST("%s of the emulated GPU", what)
 
 static void levels_and_modes_give_the_tokens_of_the_cpu(void **state) {
     (void)state;
@@ -304,7 +308,7 @@ static void a_warm_start_needs_no_compiler(void **state) {
     rp_engine *e = engine_must("synthetic:tiny", how);
     assert_int_equal(engine_count(e, "compiles"), 0);
     assert_int_equal(engine_count(e, "traces"), 0);
-    assert_string_equal(engine_text(e, "isa"), "sm_90");
+    assert_memory_equal(engine_text(e, "isa"), "sm_", 3);
     rp_engine_close(e);
     /* what is not in the cache wants one */
     assert_null(engine_with("synthetic:tiny,layers=3", how, &err));
@@ -318,7 +322,7 @@ static void another_gpu_is_refused(void **state) {
     const char *how[] = {"device=cuda:7", NULL};
     rp_error err = {0};
     (void)state;
-    NEEDS_GPU();
+    NEEDS_EMULATED("the number");
     assert_null(engine_with("synthetic:tiny", how, &err));
     assert_int_equal(err.code, RP_UNSUPPORTED);
     assert_string_equal(err.text, "no cuda:7 here; there is cuda:0 alone");
@@ -328,7 +332,7 @@ static void the_cache_grows_in_place(void **state) {
     static const kv_growth g = {"synthetic:tiny", "device=cpu", 6, 4, 40, 48},
                            long_ones = {"synthetic:tiny", "device=cpu", 3, 120, 3, 128};
     (void)state;
-    NEEDS_GPU();
+    NEEDS_EMULATED("the memory");
     kv_growth_check(&g);
     kv_growth_check_at_once(&long_ones);
     assert_int_equal(setenv("EMU_MEMORY", "67108864", 1), 0);
@@ -357,7 +361,7 @@ static void the_cache_may_take_a_share(void **state) {
     size_t block = 0;
     uint64_t there = 0;
     (void)state;
-    NEEDS_GPU();
+    NEEDS_EMULATED("the memory");
     assert_int_equal(setenv("EMU_MEMORY", "268435456", 1), 0);
     uint32_t some = blocks_with("gpu_memory_utilization=0.15", &block, &there);
     double own = 0.15 * (256 << 20) - (double)((256 << 20) - there);
@@ -380,7 +384,7 @@ static void launches_are_timed_by_the_clock_of_the_gpu(void **state) {
     json_t *l;
     size_t k;
     (void)state;
-    NEEDS_GPU();
+    NEEDS_EMULATED("the clock");
     rp_engine *e = engine_must("synthetic:tiny,layers=4", how);
     assert_int_equal(engine_greedy(e, plain_prompt, 5, 4, want), 4);
     o.steps = 3;
