@@ -33,6 +33,59 @@ bool gpu_emulate(const char **why) {
     return true;
 }
 
+/* --- failures ---------------------------------------------------------------------- */
+
+bool gpu_is_real(void) {
+    return getenv("REPRISE_TEST_GPU") != NULL;
+}
+
+/* A function of the driver that was opened. */
+static void *driver(const char *symbol) {
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *f = lib ? dlsym(lib, symbol) : NULL;
+    if (!f) fail_msg("the driver has no %s", symbol);
+    return f;
+}
+
+#define DRIVER_CALL(symbol, parameters) ((int(*) parameters)(uintptr_t)driver(symbol))
+
+static void store_nowhere(void) {
+    static const char text[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nowhere() { .reg .u64 a; "
+        ".reg .u32 b; mov.u64 a, 16; mov.u32 b, 1; st.global.u32 [a], b; ret; }";
+    void *context = NULL, *module = NULL, *kernel = NULL;
+    if (DRIVER_CALL("cuDevicePrimaryCtxRetain", (void **, int))(&context, 0) != 0 ||
+        DRIVER_CALL("cuCtxSetCurrent", (void *))(context) != 0 ||
+        DRIVER_CALL("cuModuleLoadData", (void **, const void *))(&module, text) != 0 ||
+        DRIVER_CALL("cuModuleGetFunction", (void **, void *, const char *))(&kernel, module,
+                                                                            "nowhere") != 0 ||
+        DRIVER_CALL("cuLaunchKernel",
+                    (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     void *, void **, void **))(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
+        fail_msg("no kernel could be launched that fails");
+    assert_int_not_equal(DRIVER_CALL("cuCtxSynchronize", (void))(), 0);
+    (void)DRIVER_CALL("cuDevicePrimaryCtxRelease_v2", (int))(0);
+}
+
+void gpu_lose(int code, bool for_good) {
+    if (gpu_is_real())
+        store_nowhere();
+    else
+        ((void (*)(int, bool))(uintptr_t)driver("emu_lose"))(code, for_good);
+}
+
+void gpu_find_again(void) {
+    gpu_lose(0, false);
+}
+
+void gpu_fail_nth(unsigned nth, int code) {
+    ((void (*)(unsigned, int))(uintptr_t)driver("emu_fail"))(nth, code);
+}
+
+unsigned gpu_calls(void) {
+    return ((unsigned (*)(void))(uintptr_t)driver("emu_calls"))();
+}
+
 /* --- tokens ------------------------------------------------------------------------ */
 
 typedef struct answers {

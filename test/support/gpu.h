@@ -8,6 +8,17 @@
  * where there can be none: *why says it. */
 bool gpu_emulate(const char **why);
 
+/* A kernel ends so that its context is lost, with that code (700: it touched memory that is none): on the emulated GPU the next one that runs, on a real one, whose driver chooses
+ * the code, one more that has run when this returns. for_good: this process gets no other context, which is what a real driver does. */
+void gpu_lose(int code, bool for_good);
+/* The emulated GPU takes it back. */
+void gpu_find_again(void);
+/* The nth call of the emulated driver from now on that can fail gives that code; 0: none. How many there were since. */
+void gpu_fail_nth(unsigned nth, int code);
+unsigned gpu_calls(void);
+/* A GPU of this machine, of which a lost context is lost for the rest of the program. */
+bool gpu_is_real(void);
+
 /* A model on cuda:0 against the cpu: equal greedy tokens of several prompts, one by one and in one batch, for each level and
  * graph mode, and for one more setting (NULL: none). Fails the test where they differ. */
 void gpu_check_tokens(const char *model, const char *setting, bool every_level, bool every_mode);

@@ -720,6 +720,64 @@ void emu_left(char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, "%s%d %s", n ? ", " : "", live[i], names[i]);
 }
 
+/* --- calls that fail -------------------------------------------------------------------- */
+
+static atomic_uint n_calls, fail_nth;
+static atomic_int fail_code, lost_code, losing_code;
+static atomic_bool lost_for_good;
+
+/* For tests: the nth call from now on that can fail gives that code; 0: none. */
+void emu_fail(unsigned nth, int code) EXPORT("emu_fail");
+void emu_fail(unsigned nth, int code) {
+    atomic_store(&n_calls, 0);
+    atomic_store(&fail_code, code);
+    atomic_store(&fail_nth, nth);
+}
+
+/* Calls that could have failed since then. */
+unsigned emu_calls(void) EXPORT("emu_calls");
+unsigned emu_calls(void) {
+    return atomic_load(&n_calls);
+}
+
+/* For tests: the next kernel that runs ends with that code, which every call gives from then on until the context has gone. for_good: as
+ * with drivers of today there is no other one in this process. Code 0: it is as if nothing had been. */
+void emu_lose(int code, bool for_good) EXPORT("emu_lose");
+void emu_lose(int code, bool for_good) {
+    if (code == 0) atomic_store(&lost_code, 0);
+    atomic_store(&lost_for_good, for_good);
+    atomic_store(&losing_code, code);
+}
+
+bool emu_loses(void) {
+    int code = atomic_exchange(&losing_code, 0);
+    if (code) atomic_store(&lost_code, code);
+    return emu_lost() != 0;
+}
+
+int emu_lost(void) {
+    return atomic_load(&lost_code);
+}
+
+static bool has_any(const char *symbol, const char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strstr(symbol, words[i])) return true;
+    return false;
+}
+
+/* Giving back never fails, which nobody could do anything about, and on a lost context, too, what is given back has gone. */
+int emu_gate(const char *symbol) {
+    static const char *const safe[] = {"Free",  "Destroy",  "Release",       "Unload",
+                                       "Unmap", "GetError", "ExchangeStream"};
+    static const char *const without[] = {"nvrtc",    "cuInit",        "DriverGet",
+                                          "cuDevice", "CtxSetCurrent", "GetExportTable"};
+    if (has_any(symbol, safe, sizeof safe / sizeof *safe)) return 0;
+    if (emu_lost() && !has_any(symbol, without, sizeof without / sizeof *without))
+        return emu_lost();
+    unsigned nth = atomic_load(&fail_nth);
+    return atomic_fetch_add(&n_calls, 1) + 1 == nth ? atomic_load(&fail_code) : 0;
+}
+
 static _Atomic(pid_t) starter; /* the process that has the GPU: its children do not */
 
 static _Thread_local const void *current;
@@ -734,9 +792,12 @@ CU(emu_init, "cuInit", unsigned flags) {
     (void)atomic_compare_exchange_strong(&starter, &nobody, getpid());
     return starter == getpid() ? (int)flags : NOT_INITIALIZED; }
 CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
-CU(emu_error_name, "cuGetErrorName", int code, const char **out) { (void)code; *out = "CUDA_ERROR_EMULATED"; return 0; }
+CU(emu_error_name, "cuGetErrorName", int code, const char **out) {
+    *out = code == 46 ? "CUDA_ERROR_DEVICE_UNAVAILABLE" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_EMULATED"; return 0; }
 CU(emu_error_string, "cuGetErrorString", int code, const char **out) {
     *out = code == OUT_OF_MEMORY ? "out of memory"
+           : code == 46          ? "CUDA-capable device(s) is/are busy or unavailable"
+           : code == 700         ? "an illegal memory access was encountered"
            : code == NO_PTX      ? "the emulated GPU has no compiler for PTX"
                                  : "refused by the emulated GPU"; return 0; }
 CU(emu_device_count, "cuDeviceGetCount", int *out) { *out = 1; return 0; }
@@ -749,8 +810,14 @@ CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int de
          : attribute == CUDA_ATTRIBUTE_N_SM ? 1 : 227 << 10;
     return 0; }
 CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = memory_size(); return 0; }
-CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
-CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return emu_count(EMU_CONTEXT, -1, device); }
+CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) {
+    (void)device;
+    if (emu_lost() && !atomic_load(&live[EMU_CONTEXT])) return emu_lost();
+    *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
+CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) {
+    int code = emu_count(EMU_CONTEXT, -1, device);
+    if (!atomic_load(&live[EMU_CONTEXT]) && !atomic_load(&lost_for_good)) atomic_store(&lost_code, 0);
+    return code; }
 CU(emu_context_set, "cuCtxSetCurrent", void *context) { current = context; return starter == getpid() ? 0 : NOT_INITIALIZED; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
     if (!emu_entered()) return NO_CONTEXT;

@@ -18,7 +18,7 @@ enum {
     NO_PTX = 218,
     NOT_FOUND = 500,
     NOT_READY = 600,
-    LOSSY_QUERY = 717,
+    LOSSY_QUERY = 402,
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
@@ -26,9 +26,21 @@ enum {
 };
 
 #define EXPORT(symbol) __asm__(symbol) __attribute__((visibility("default")))
-#define CU(name, symbol, ...)             \
-    int name(__VA_ARGS__) EXPORT(symbol); \
+/* What the library calls is a gate in front of the function (emu_gate): it counts, and gives the code of a call that is to fail. */
+#define IMPLEMENTS(symbol) __asm__("emu_do_" symbol) __attribute__((visibility("hidden")))
+#define GATE(symbol)                                                                            \
+    __asm__(".pushsection .text\n.globl " symbol "\n.type " symbol ", @function\n" symbol ":\n" \
+            "push %rdi; push %rsi; push %rdx; push %rcx; push %r8; push %r9; sub $8, %rsp\n"    \
+            "lea 1f(%rip), %rdi; call emu_gate\n"                                               \
+            "add $8, %rsp; pop %r9; pop %r8; pop %rcx; pop %rdx; pop %rsi; pop %rdi\n"          \
+            "test %eax, %eax; jnz 2f; jmp emu_do_" symbol "\n2: ret\n"                          \
+            "1: .asciz \"" symbol "\"\n.size " symbol ", . - " symbol "\n.popsection");
+#define CU(name, symbol, ...)                 \
+    int name(__VA_ARGS__) IMPLEMENTS(symbol); \
+    GATE(symbol)                              \
     int name(__VA_ARGS__)
+/* 0: go on. */
+int emu_gate(const char *symbol) __asm__("emu_gate") __attribute__((visibility("hidden")));
 
 _Noreturn void emu_die(const char *fmt, ...);
 
@@ -85,8 +97,13 @@ typedef enum emu_made {
 /* One more of a kind, where code is 0, or with -1 one less; gives code. */
 int emu_count(emu_made kind, int more, int code);
 
-int emu_memory_alloc(uint64_t *out, size_t size) EXPORT("cuMemAlloc_v2");
-int emu_memory_free(uint64_t at) EXPORT("cuMemFree_v2");
+int emu_memory_alloc(uint64_t *out, size_t size) IMPLEMENTS("cuMemAlloc_v2");
+int emu_memory_free(uint64_t at) IMPLEMENTS("cuMemFree_v2");
+
+/* The code that each call on a lost context gives; 0: it is not lost. */
+int emu_lost(void);
+/* Whether the kernel that is about to run loses it instead. */
+bool emu_loses(void);
 
 /* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */
 bool emu_may(void);

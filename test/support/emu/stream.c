@@ -86,12 +86,12 @@ CU(emu_conditional_new, "cuGraphConditionalHandleCreate", uint64_t *out, void *g
 static void run(const emu_node *k);
 
 static void run_all(const emu_graph *g) {
-    for (const emu_node *k = g->first; k; k = k->next) run(k);
+    for (const emu_node *k = g->first; k && !emu_lost(); k = k->next) run(k);
 }
 
 static void run_branch(const emu_node *k) {
     bool again = condition[k->handle];
-    while (again) {
+    while (again && !emu_lost()) {
         run_all(k->body);
         again = k->loop && condition[k->handle];
     }
@@ -101,7 +101,9 @@ static void run_branch(const emu_node *k) {
 static void run(const emu_node *k) {
     if (k->off) return;
     switch (k->kind) {
-    case KERNEL: emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained); break;
+    case KERNEL:
+        if (!emu_loses()) emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
+        break;
     case COPY: emu_move(k->to, k->from, k->size); break;
     case COPY_2D:
         for (size_t i = 0; i < k->rows.height; i++)
@@ -344,7 +346,9 @@ static void run_task(emu_work *w, emu_task *t) {
     emu_work *outer = emu_now;
     if (t->on) run_until(t->on, t->until);
     emu_now = w;
-    if (t->graph) {
+    if (emu_lost()) {
+        ; /* nothing runs any more */
+    } else if (t->graph) {
         emu_hold(true);
         run_all(t->graph);
         emu_hold(false);
@@ -405,9 +409,9 @@ static int queue(const emu_stream *s, const emu_task *task) {
 static int run_now(const emu_stream *s, const emu_node *k) {
     (void)pthread_mutex_lock(&order);
     if (s) wait_for(s);
-    run(k);
+    if (!emu_lost()) run(k);
     (void)pthread_mutex_unlock(&order);
-    return 0;
+    return emu_lost();
 }
 
 /* Adds it to what the stream does, or to what it captures. */
@@ -510,13 +514,13 @@ CU(emu_synchronize, "cuCtxSynchronize", void) {
     (void)pthread_mutex_lock(&order);
     for (emu_work *w = works; w && code == 0; w = w->next) wait_until(w, atomic_load(&w->given));
     (void)pthread_mutex_unlock(&order);
-    return code;
+    return code ? code : emu_lost();
 }
 
 CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) {
     int code = refuse(stream);
     if (code == 0 && stream) wait_for(stream);
-    return code;
+    return code ? code : emu_lost();
 }
 
 CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -676,7 +680,7 @@ CU(emu_event_synchronize, "cuEventSynchronize", void *at) {
     const emu_event *e = at;
     int code = refuse(NULL);
     if (code == 0 && e->of) wait_until(e->of, e->turn);
-    return code;
+    return code ? code : emu_lost();
 }
 CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) {
     const emu_event *e[] = {from, to};
