@@ -99,7 +99,7 @@ gpu)
     export REPRISE_TEST_GPU=1 JOBS=${GPU_JOBS:-1} # some look at how much of the GPU is free, those of ONLY=@cuda do not
     cuda="$cuda $cuda_slow $B/test/model/oracle"
     programs=$(find "$B/test/gpu" "$B/test/nets" "$B"/test/num/{cuda,decode_many,functions,graphs_gpu,random_graphs,tensor,top} \
-        "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,cuda,draw,hidden,inputs,promises,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source,tune_cuda} \
+        "$B"/test/unit/{autograph_{deciding,held,random},device_api,engine_{ahead,cuda,draw,hidden,inputs,lost,promises,shared_cuda},gen_cuda,gen_decode,hal_device,jit_cuda,jit_unlowered,op_source,tune_cuda} \
         -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null)
     ;;
 esac

@@ -21,7 +21,8 @@ typedef struct run {
     uint64_t *id;                     /* of each answer, 0 once it is told */
     const char **stops;
     bool write_failed;
-    int failed; /* exit code of prompts that ended with an error of their own */
+    int failed;   /* exit code of prompts that ended with an error of their own */
+    bool stopped; /* by a failure of a step, which is told once for all */
     tool_answers answers;
 } run;
 
@@ -201,7 +202,7 @@ static int tell_ended(run *r, bool all) {
         if (st != RP_OK || (!all && !*res.finish_reason)) continue;
         int rc = tool_answers_tell(&r->answers, i, &res);
         if (rc) return rc;
-        if (*res.error) {
+        if (*res.error && !r->stopped) {
             rp_error why = {0};
             (void)snprintf(why.text, sizeof why.text, "%s", res.error);
             r->failed = fail_prompt(r, i / r->n_samples, RP_INTERNAL, &why);
@@ -224,6 +225,7 @@ static int step_all(run *r) {
         }
         rp_status st = rp_engine_step(r->e, &more, &err);
         if (st != RP_OK) {
+            r->stopped = true;
             (void)tell_ended(r, true);
             return tool_fail(st, &err);
         }

@@ -110,7 +110,10 @@ typedef struct rp_request_options {
 RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
                                   rp_error *err) RP_MUST_USE;
 /* One step of the batch; *out_more is false when nothing is left to do. A request whose logits are not numbers ends with
- * an error of its own (rp_result); a failure returned here is one of the step, which can be tried again. */
+ * an error of its own (rp_result); a failure returned here is one of the step, which can be tried again. But for one that the device does
+ * not recover from (a kernel that touched memory it may not, a GPU with broken memory): all requests end with it, every call that wants the
+ * device gives RP_DEVICE with the same line, also of other engines on that device, and what is left to do is to close them. A GPU's driver
+ * then gives this process no new context, as a rule, which opening another engine there tells; on the cpu, and in a new process, one opens as ever. */
 RP_API rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_abort(rp_engine *e, uint64_t id);
 

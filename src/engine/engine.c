@@ -295,7 +295,8 @@ static rp_status make_ready(rp_engine *e, rp_error *err) {
  * somebody removed meanwhile. */
 static bool worth_again(rp_engine *e, rp_status st) {
     if (st == RP_NOT_FOUND) return e->plans.model != NULL;
-    if (st != RP_DEVICE || !e->plans.loaded) return false;
+    rp_error lost = {0};
+    if (st != RP_DEVICE || !e->plans.loaded || hal_lost(e->device, &lost)) return false;
     uint32_t n = plan_exec_reject_code(e->plans.model, e->store, e->device);
     n += plan_exec_reject_code(e->plans.head, e->store, e->device);
     for (uint32_t i = 0; i < e->plans.n_sized; i++)

@@ -105,6 +105,8 @@ struct rp_engine {
     uint64_t garbage_rows;               /* of logits, each of which ended its request */
     uint64_t garbage_step;               /* the last step that had one */
     rp_error damage;                     /* of the weights, as found in that step; RP_OK: none */
+    rp_error
+        lost; /* of the device, which runs nothing more for anybody in this process; RP_OK: it is not */
     bool calling;        /* in a call that may call back: engine_enter to engine_leave */
     bool close_refused;  /* in a callback of that call */
     uint32_t n_released; /* jobs that wait to be freed */
@@ -150,7 +152,9 @@ void engine_take_finished(rp_engine *e);
 void engine_reap(rp_engine *e);
 /* All of them; the scheduler is gone already. */
 void engine_jobs_free(rp_engine *e);
-/* Around a call that may call back. RP_INVALID inside of a callback: name is the call's. */
+/* RP_DEVICE, always the same line, once the device is lost, which ends every request with it. */
+rp_status engine_check_lost(rp_engine *e, rp_error *err) RP_MUST_USE;
+/* Around a call that may call back. engine_check_lost; RP_INVALID inside of a callback: name is the call's. */
 rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) RP_MUST_USE;
 /* Ends what finished, frees what was released in callbacks, and gives st, or the first failure where st is RP_OK. */
 rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) RP_MUST_USE;

@@ -112,6 +112,7 @@ rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64
     RP_TRY(base_options_take(&r, sizeof r, given, "rp_request_options", err));
     if (!e->sched)
         return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
+    RP_TRY(engine_check_lost(e, err));
     engine_job *j = base_alloc(sizeof *j);
     if (!j) return rp_fail(err, RP_NOMEM, "request");
     j->e = e;

@@ -45,16 +45,42 @@ void engine_take_finished(rp_engine *e) {
     engine_settle(e);
 }
 
+static void end_list(rp_engine *e, engine_job *first) {
+    for (engine_job *j = first; j; j = j->next) {
+        if (j->finished) continue;
+        if (j->err.code == RP_OK) j->err = e->lost;
+        engine_sched_abort(e->sched, j->req);
+    }
+}
+
+/* Nobody's tokens will come. Texts keep what they have. */
+static void end_all(rp_engine *e) {
+    engine_fall_idle(e);
+    for (uint32_t i = 0; i < ENGINE_JOB_LISTS; i++) end_list(e, e->jobs[i]);
+    engine_take_finished(e);
+}
+
+static void look_for_loss(rp_engine *e) {
+    if (e->lost.code == RP_OK && hal_lost(e->device, &e->lost) && e->sched) end_all(e);
+}
+
+rp_status engine_check_lost(rp_engine *e, rp_error *err) {
+    look_for_loss(e);
+    return e->lost.code == RP_OK ? RP_OK : rp_fail(err, e->lost.code, "%s", e->lost.text);
+}
+
 rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) {
     if (e->calling)
         return rp_fail(err, RP_INVALID,
                        "%s inside a callback of the same engine; return from the callback first",
                        name);
+    RP_TRY(engine_check_lost(e, err));
     e->calling = true;
     return RP_OK;
 }
 
 rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) {
+    if (st != RP_OK) look_for_loss(e);
     engine_take_finished(e);
     e->calling = false;
     engine_reap(e);

@@ -77,6 +77,10 @@ void hal_close(hal_device *d) {
     d->ops->free(d);
 }
 
+bool hal_lost(const hal_device *d, rp_error *err) {
+    return d->ops->lost && d->ops->lost(d, err);
+}
+
 const hal_counters *hal_device_counters(const hal_device *d) {
     return &d->counters;
 }

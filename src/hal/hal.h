@@ -217,6 +217,8 @@ typedef struct hal_device_ops {
     rp_status (*event_synchronize)(hal_event *e, rp_error *err);
     /* Waits for all that is queued. RP_DEVICE when some of it failed, which is when it shows. */
     rp_status (*synchronize)(hal_device *d, rp_error *err);
+    /* (optional) See hal_lost. */
+    bool (*lost)(const hal_device *d, rp_error *err);
 } hal_device_ops;
 
 /* Backends embed this first. */
@@ -282,6 +284,10 @@ rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out,
 rp_status hal_queue(hal_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 void hal_close(hal_device *d); /* NULL is fine; all modules, graphs and memory must be gone */
 const hal_counters *hal_device_counters(const hal_device *d);
+
+/* Whether something has failed of which the device does not recover: all that its queues are asked for fails with RP_DEVICE and the one line
+ * that err gets. What they have is to be given back as ever. */
+bool hal_lost(const hal_device *d, rp_error *err);
 
 /* Registered address ranges, for the pointer audit: device memory from ops->alloc is registered;
  * mapped weights are added by their owner. Ranges are disjoint; what is static text. */

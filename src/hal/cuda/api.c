@@ -5,9 +5,11 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
+#include "hal/cuda/loss.h"
 
 _Static_assert(sizeof(cuda_edge) == 8, "as CUgraphEdgeData");
 _Static_assert(sizeof(cuda_node) == 256 && offsetof(cuda_node, function) == 16 &&
@@ -51,7 +53,7 @@ static const char *fill(void *table, void *lib, const entry *entries, size_t n) 
 }
 
 rp_status cuda_driver_open(cuda_driver *out, rp_error *err) {
-    cuda_driver found;
+    cuda_driver found = {0};
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return rp_fail(err, RP_UNSUPPORTED,
@@ -113,6 +115,13 @@ rp_status cuda_check(const cuda_driver *cu, int code, const char *what, rp_error
                        what);
     (void)cu->error_name(code, &name);
     (void)cu->error_string(code, &words);
+    if (!words) words = "unknown error";
+    if (!name) name = "CUDA";
+    if (cu->caller && cuda_loss_is(code)) {
+        char text[160];
+        (void)snprintf(text, sizeof text, "%s: %s (%s, %d)", what, words, name, code);
+        return cuda_loss_note(cu->caller, text, err);
+    }
     return rp_fail(err, code == CUDA_OUT_OF_MEMORY ? RP_NOMEM : RP_DEVICE, "%s: %s (%s, %d)", what,
-                   words ? words : "unknown error", name ? name : "CUDA", code);
+                   words, name, code);
 }

@@ -103,9 +103,17 @@ typedef struct cuda_access {
     int flags;
 } cuda_access;
 
+/* Who makes calls, for the line about one that loses the GPU (loss.h). */
+typedef struct cuda_caller {
+    int device;
+    const char *kind; /* of what it gave the GPU last, "graph" or "kernel"; NULL: nothing; */
+    char last[64];    /* and the beginning of its name */
+} cuda_caller;
+
 typedef struct cuda_driver {
 #define DRIVER(name, symbol, parameters) int(*name) parameters;
 #include "hal/cuda/api.def"
+    cuda_caller *caller; /* not the driver's; NULL: nobody's, and what is lost is not kept */
 } cuda_driver;
 
 typedef struct cuda_nvrtc {
@@ -162,7 +170,7 @@ rp_status cuda_driver_open(cuda_driver *out, rp_error *err) RP_MUST_USE;
 rp_status cuda_nvrtc_open(cuda_nvrtc *out, const char **path, rp_error *err) RP_MUST_USE;
 
 /* RP_OK for code 0. Otherwise what was tried and the driver's own words; RP_NOMEM for device memory, else
- * RP_DEVICE. */
+ * RP_DEVICE. A code that tells of a lost GPU is noted for all its queues. */
 rp_status cuda_check(const cuda_driver *cu, int code, const char *what, rp_error *err) RP_MUST_USE;
 
 #endif

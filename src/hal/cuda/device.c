@@ -10,10 +10,23 @@
 #include "base/alloc.h"
 #include "hal/cpu/pool.h"
 #include "hal/cuda/guard.h"
+#include "hal/cuda/loss.h"
 #include "hal/cuda/queues.h"
 
 rp_status cuda_device_enter(const cuda_device *d, rp_error *err) {
+    if (cuda_loss_told(&d->caller, err)) return RP_DEVICE;
     return cuda_check(&d->cu, d->cu.context_set(d->gpu.context), "context of the GPU", err);
+}
+
+void cuda_device_last(cuda_device *d, const char *kind, const char *name) {
+    const size_t n = strnlen(name, sizeof d->caller.last - 1);
+    memcpy(d->caller.last, name, n);
+    d->caller.last[n] = 0;
+    d->caller.kind = kind;
+}
+
+static bool device_lost(const hal_device *d, rp_error *err) {
+    return cuda_loss_told(&((const cuda_device *)d)->caller, err);
 }
 
 static uint64_t address_of(const void *p) {
@@ -31,6 +44,7 @@ static void device_free(hal_device *base) {
     cuda_runs_close(d);
     if (d->stream) (void)d->cu.stream_free(d->stream);
     cuda_gpu_close(&d->gpu);
+    if (d->cu.caller) cuda_loss_leave(&d->caller);
     hal_device_done(&d->base);
     base_free(d);
 }
@@ -264,7 +278,9 @@ static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_
         RP_TRY(lists ? launch_lists(base, &list[i], err) : launch_one(d, &list[i], &behind, err));
         behind = behind && !lists;
     }
-    if (!hal_capturing(base)) hal_note_launch(base, list, n);
+    if (hal_capturing(base) || n == 0) return RP_OK;
+    cuda_device_last(d, "kernel", list[n - 1].name);
+    hal_note_launch(base, list, n);
     return RP_OK;
 }
 
@@ -331,6 +347,7 @@ static const hal_device_ops cuda_ops = {
     .event_wait = cuda_event_wait,
     .event_synchronize = cuda_event_synchronize,
     .synchronize = device_synchronize,
+    .lost = device_lost,
 };
 
 rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device **out,
@@ -340,10 +357,14 @@ rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device *
     if (!d) return rp_fail(err, RP_NOMEM, "no memory for device cuda:%u", ordinal);
     d->cu = *cu;
     d->ordinal = ordinal;
+    d->caller.device = (int)ordinal;
+    d->cu.caller = &d->caller;
+    RP_TRY_OUT(cuda_loss_join(&d->caller, err));
     RP_TRY_OUT(hal_device_init(&d->base, &cuda_ops, err));
     RP_TRY_OUT(cuda_gpu_open(&d->cu, (int)ordinal, CUDA_MIN_CAPABILITY, &d->gpu, err));
     RP_TRY_OUT(cuda_check(&d->cu, d->cu.stream_new(&d->stream, CUDA_STREAM_NON_BLOCKING),
                           "a stream of the GPU", err));
+    cuda_loss_over(&d->caller);
     cuda_queues_enter(d);
     *out = &d->base;
     d = NULL;

@@ -57,6 +57,7 @@ typedef struct cuda_device {
     hal_device base;
     cuda_driver cu;
     cuda_gpu gpu;
+    cuda_caller caller;
     uint32_t ordinal;
     uint32_t n_threads;       /* of the host; 0: one a granted core */
     void *stream;             /* the queue */
@@ -75,8 +76,11 @@ typedef struct cuda_device {
 rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device **out,
                            rp_error *err) RP_MUST_USE;
 
-/* Makes the GPU's context that of this thread. */
+/* Makes the GPU's context that of this thread. RP_DEVICE, always the same line, where the GPU is lost (loss.h). */
 rp_status cuda_device_enter(const cuda_device *d, rp_error *err) RP_MUST_USE;
+
+/* For the line about a lost GPU: what the queue was given last, "graph" or "kernel" and its name. */
+void cuda_device_last(cuda_device *d, const char *kind, const char *name);
 
 enum { CUDA_MAX_PARAMETERS = 192 };
 /* A launch of a kernel as the driver takes it: its arguments, then its dims, then its items. Points into l and to room. False for

@@ -211,6 +211,7 @@ rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, 
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err) {
     if (hal_capturing(&g->d->base)) return hal_refuse_captured(&g->d->base, "a replay", err);
     RP_TRY(cuda_device_enter(g->d, err));
+    cuda_device_last(g->d, "graph", g->label);
     RP_TRY(cuda_chain_launch(&g->chain, g->d->stream, err));
     hal_note_replay(&g->d->base, g->label, g->n);
     return RP_OK;

@@ -59,6 +59,7 @@ static put_off *new_put_off(const cuda_gpu *g, cuda_freed kind, void *p) {
     put_off *one = base_alloc(sizeof *one);
     if (!one) return NULL;
     *one = (put_off){.cu = *g->cu, .device = g->device, .p = p, .kind = kind};
+    one->cu.caller = NULL; /* gone by then */
     if (g->cu->context_retain(&one->context, g->device) == 0) return one;
     base_free(one);
     return NULL;
