@@ -82,6 +82,12 @@ void gpu_fail_nth(unsigned nth, int code) {
     ((void (*)(unsigned, int))(uintptr_t)driver("emu_fail"))(nth, code);
 }
 
+const char *gpu_left(void) {
+    static char text[256];
+    ((void (*)(char *, size_t))(uintptr_t)driver("emu_left"))(text, sizeof text);
+    return text;
+}
+
 unsigned gpu_calls(void) {
     return ((unsigned (*)(void))(uintptr_t)driver("emu_calls"))();
 }

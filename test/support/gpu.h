@@ -16,6 +16,8 @@ void gpu_find_again(void);
 /* The nth call of the emulated driver from now on that can fail gives that code; 0: none. How many there were since. */
 void gpu_fail_nth(unsigned nth, int code);
 unsigned gpu_calls(void);
+/* What the emulated GPU has given and not got back, such as "2 graphs, 1 streams"; "". */
+const char *gpu_left(void);
 /* A GPU of this machine, of which a lost context is lost for the rest of the program. */
 bool gpu_is_real(void);
 
