@@ -71,8 +71,10 @@ rp_status compile_nvrtc_run(const compile_nvrtc *n, const char *source, base_has
     size_t size = 0;
     rp_status st = cuda_compile(&n->api, &s, options, &cubin, &size, &why);
     if (st != RP_OK)
-        return rp_fail(err, st == RP_INVALID ? RP_INTERNAL : st,
-                       "%s; REPRISE_NVRTC names another library", why.text);
+        return rp_fail(
+            err, st == RP_INVALID ? RP_INTERNAL : st,
+            "%s; REPRISE_LOGS=output_code prints the text, REPRISE_NVRTC names another library",
+            why.text);
     st = compile_nvrtc_keep(n, cubin, size, key, store, err);
     base_free(cubin);
     return st;

@@ -67,6 +67,23 @@ $ LD_LIBRARY_PATH=$EMULATED_GPU reprise run synthetic:tiny hi --device cuda:7
 ? 3
 $ LD_LIBRARY_PATH=$EMULATED_GPU reprise doctor | grep gpu
 ok   gpu       emulated GPU: sm_90, driver of CUDA 13.0, 17.2 GB
+# A GPU that others have, that is full, that fails, a driver that is old, a kernel that does not compile.
+$ LD_LIBRARY_PATH=$EMULATED_GPU EMU_FAIL=cuDevicePrimaryCtxRetain:46 reprise run synthetic:tiny hi --device cuda:0
+! reprise: cuda:0 (emulated GPU) is busy: another process has it for itself, or its compute mode forbids all (nvidia-smi -q -d COMPUTE); wait, name another GPU in CUDA_VISIBLE_DEVICES, or use --device cpu
+? 1
+$ LD_LIBRARY_PATH=$EMULATED_GPU EMU_FAIL=cuDevicePrimaryCtxRetain:2 reprise run synthetic:tiny hi --device cuda:0
+! reprise: cuda:0 (emulated GPU) has no memory left for a context: nvidia-smi shows who has it; end one of them, name another GPU in CUDA_VISIBLE_DEVICES, or use --device cpu
+? 1
+$ LD_LIBRARY_PATH=$EMULATED_GPU EMU_VERSION=12010 reprise run synthetic:tiny hi --device cuda:0
+! reprise: the CUDA driver is of CUDA 12.1, which is too old; update it to 12.4
+? 3
+$ LD_LIBRARY_PATH=$EMULATED_GPU REPRISE_NVRTC=$EMULATED_GPU/libcuda.so.1 EMU_BREAK=mm_fused_matmul_1 reprise run synthetic:tiny hi --device cuda:0 --cache-dir broken 2>&1 | sed 's/:[0-9]*:[0-9]*:/:N:N:/'
+reprise: NVRTC does not compile kernel mm_fused_matmul_1 (code 6): generated.cu:N:N: error: 'no_such_thing' was not declared in this scope; REPRISE_LOGS=output_code prints the text, REPRISE_NVRTC names another library
+$ LD_LIBRARY_PATH=$EMULATED_GPU REPRISE_NVRTC=$EMULATED_GPU/libcuda.so.1 EMU_BREAK=mm_fused_matmul_1 reprise run synthetic:tiny hi --device cuda:0 --cache-dir broken 2>/dev/null
+? 1
+$ LD_LIBRARY_PATH=$EMULATED_GPU REPRISE_NVRTC=$EMULATED_GPU/libcuda.so.1 EMU_LOSE=200:700 reprise run synthetic:tiny hi --device cuda:0 --max-tokens 60 --ignore-eos --quiet >/dev/null
+! reprise: cuda:0 is lost to this process: waiting for an event: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS, 700), last launched: graph step decode_r1_q1_t1; close what uses it and start a new process (CUDA_LAUNCH_BLOCKING=1 with cudagraph_mode=NONE names the kernel), or use --device cpu
+? 1
 $ mkdir none; : > none/libcuda.so.1; LD_LIBRARY_PATH=none reprise doctor | grep gpu; rm -r none
 ok   gpu       none: no CUDA driver (libcuda.so.1) on this machine; install NVIDIA's driver or use --device cpu
 $ reprise run synthetic:tiny hi --device gpu

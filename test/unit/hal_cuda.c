@@ -630,7 +630,11 @@ static void what_is_not_usable_is_said(void **state) {
     assert_non_null(strstr(err.text, "no cuda:1 here; there is cuda:0 alone"));
     cuda_fake.fail_one = "context_retain";
     cuda_fake.fail_code = CUDA_OUT_OF_MEMORY;
-    refuses(RP_NOMEM, "context of the GPU: told to fail (CUDA_ERROR_FAKE, 2)");
+    refuses(RP_NOMEM, "cuda:0 (Fake GPU) has no memory left for a context: nvidia-smi shows");
+    cuda_fake.fail_code = CUDA_DEVICE_UNAVAILABLE;
+    refuses(RP_DEVICE, "cuda:0 (Fake GPU) is busy: another process has it for itself, or its ");
+    cuda_fake.fail_code = 999;
+    refuses(RP_DEVICE, "context of the GPU: told to fail (CUDA_ERROR_FAKE, 999)");
 }
 
 static void a_text_that_does_not_compile_is_named(void **state) {
@@ -647,6 +651,36 @@ static void a_text_that_does_not_compile_is_named(void **state) {
     assert_string_equal(err.text, "NVRTC does not compile a.cu (code 6): cases.cu(3): error: no "
                                   "such thing");
     assert_int_equal(cuda_fake.live, 0);
+}
+
+/* The fake NVRTC's error is in line 3. */
+static void its_kernel_is_named_where_the_log_has_a_line(void **state) {
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"\n__global__ void __launch_bounds__(256, 1) one(int *p) {\n x;\n}\n", "kernel one "},
+        {"__global__ void one(int *p) {\n}\nint f(int a);\n__global__ void RK_CLUSTER(8) two_b(int "
+         "*p) {\n}\n",
+         "kernel two_b "},
+        {"\n\nint f(int a);\n__global__ void two_b(int *p) {\n}\n", "kernel two_b "},
+        {"__global__ void one(int *p) {\n}\nint f(int a);\n", "kernel one "},
+        {"\n\nint f(int a);\n", "cases.cu "},
+        {"__global__ void", "cases.cu "},
+        {"", "cases.cu "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *cubin = NULL, want[80];
+        size_t n = 0;
+        rp_error err = {0};
+        cuda_fake_reset();
+        cuda_fake.compiles = false;
+        const cuda_source source = {cases[i].text, "cases.cu", "sm_90a"};
+        assert_int_equal(cuda_compile(&cuda_fake_nvrtc, &source, NULL, &cubin, &n, &err),
+                         RP_INVALID);
+        (void)snprintf(want, sizeof want, "NVRTC does not compile %s(code 6): cases.cu(3): error",
+                       cases[i].want);
+        if (!strstr(err.text, want)) fail_msg("'%s' does not say '%s'", err.text, want);
+    }
 }
 
 /* Besides those of every text there is room for 14. */
@@ -751,6 +785,7 @@ int main(void) {
         cmocka_unit_test(a_graph_has_its_own_bytes_alone),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),
+        cmocka_unit_test(its_kernel_is_named_where_the_log_has_a_line),
         cmocka_unit_test(options_end),
         cmocka_unit_test(a_machine_without_the_library_is_told),
     };

@@ -125,6 +125,7 @@ enum {
     CUDA_MIN_VERSION = 12040, /* of the driver: what a kernel takes */
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NOT_INITIALIZED = 3, /* which cuInit itself says of a child of a process that called it */
+    CUDA_DEVICE_UNAVAILABLE = 46, /* another process has it alone, or its compute mode forbids */
     CUDA_NO_DEVICE = 100,
     CUDA_NOT_SUPPORTED = 801,
     CUDA_CAPTURE_FIRST =

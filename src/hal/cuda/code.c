@@ -1,5 +1,7 @@
 #include "hal/cuda/code.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +20,53 @@ static const char *find_error(const char *log) {
     return !plain || (numbered && numbered < plain) ? numbered : plain;
 }
 
+/* The number behind the name of the source that the line of a log begins with; 0: it has none. */
+static uint32_t line_of(const char *log, const char *name) {
+    size_t n = strlen(name);
+    uint32_t line = 0;
+    if (strncmp(log, name, n) != 0 || (log[n] != '(' && log[n] != ':')) return 0;
+    for (const char *p = log + n + 1; *p >= '0' && *p <= '9' && line < 1u << 24; p++)
+        line = line * 10 + (uint32_t)(*p - '0');
+    return line;
+}
+
+static bool in_name(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Behind __global__: attributes with arguments, whose names begin with __ or RK_, come before the name. */
+static const char *name_behind(const char *p, size_t *n) {
+    for (; *p; p += *n ? *n : 1) {
+        *n = 0;
+        while (in_name(p[*n])) ++*n;
+        if (*n == 0 || p[*n] != '(') continue;
+        if (strncmp(p, "__", 2) != 0 && strncmp(p, "RK_", 3) != 0) return p;
+        *n += strcspn(p + *n, ")");
+    }
+    *n = 0;
+    return p;
+}
+
+/* The kernel that has this line of the text, or, behind its end, the next one: functions that a kernel calls stand in front of it. NULL:
+ * none has. */
+static const char *kernel_at(const char *text, uint32_t line, size_t *n) {
+    static const char mark[] = "__global__";
+    const char *begin = text, *at = NULL, *next = strstr(text, mark);
+    for (uint32_t i = 1; i < line && *begin; i++) {
+        begin += strcspn(begin, "\n");
+        begin += *begin == '\n';
+    }
+    const char *behind = begin + strcspn(begin, "\n");
+    for (; next && next < behind; next = strstr(next + 1, mark)) at = next;
+    const char *end = at ? strstr(at, "\n}") : NULL;
+    if (next && (!at || (end && end + 1 < begin))) at = next;
+    if (!at || line == 0) return NULL;
+    at = name_behind(at + sizeof mark - 1, n);
+    return *n ? at : NULL;
+}
+
 /* The first line of the log that says error, else its first line. */
-static rp_status refuse(const cuda_nvrtc *rtc, void *program, const char *name, int code,
+static rp_status refuse(const cuda_nvrtc *rtc, void *program, const cuda_source *source, int code,
                         rp_error *err) {
     size_t size = 0;
     char *log = NULL;
@@ -28,7 +75,10 @@ static rp_status refuse(const cuda_nvrtc *rtc, void *program, const char *name, 
     const char *at = log ? find_error(log) : NULL;
     while (at && at > log && at[-1] != '\n') at--;
     if (!at) at = log ? log : "";
-    rp_status st = rp_fail(err, RP_INVALID, "NVRTC does not compile %s (code %d): %.*s", name, code,
+    size_t n = 0;
+    const char *kernel = kernel_at(source->text, line_of(at, source->name), &n);
+    rp_status st = rp_fail(err, RP_INVALID, "NVRTC does not compile %s%.*s (code %d): %.*s",
+                           kernel ? "kernel " : source->name, (int)n, kernel ? kernel : "", code,
                            (int)strcspn(at, "\n"), at);
     base_free(log);
     return st;
@@ -63,7 +113,7 @@ rp_status cuda_compile(const cuda_nvrtc *rtc, const cuda_source *source, const c
     RP_TRY(check(rtc->program_new(&program, source->text, source->name, 0, NULL, NULL),
                  "a new program", err));
     int code = rtc->compile(program, n, all);
-    rp_status st = code ? refuse(rtc, program, source->name, code, err)
+    rp_status st = code ? refuse(rtc, program, source, code, err)
                         : take_cubin(rtc, program, cubin, size, err);
     (void)rtc->program_free(&program);
     return st;

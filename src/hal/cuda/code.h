@@ -12,7 +12,7 @@ typedef struct cuda_source {
 } cuda_source;
 
 /* The cubin of a source, owned by the caller (base_free). options: NULL or a NULL-terminated list. RP_INVALID with
- * the compiler's first error line where the text does not compile. */
+ * the kernel and the compiler's first error line where the text does not compile. */
 rp_status cuda_compile(const cuda_nvrtc *rtc, const cuda_source *source, const char *const *options,
                        char **cubin, size_t *size, rp_error *err) RP_MUST_USE;
 

@@ -57,11 +57,29 @@ rp_status cuda_gpu_find(const cuda_driver *cu, int ordinal, int min_capability, 
     return RP_OK;
 }
 
+static rp_status retain(cuda_gpu *g, rp_error *err) {
+    int code = g->cu->context_retain(&g->context, g->device);
+    if (code == CUDA_OUT_OF_MEMORY)
+        return rp_fail(
+            err, RP_NOMEM,
+            "cuda:%d (%s) has no memory left for a context: nvidia-smi shows who has it; "
+            "end one of them, name another GPU in CUDA_VISIBLE_DEVICES, or use --device "
+            "cpu",
+            g->device, g->name);
+    if (code == CUDA_DEVICE_UNAVAILABLE)
+        return rp_fail(err, RP_DEVICE,
+                       "cuda:%d (%s) is busy: another process has it for itself, or its compute "
+                       "mode forbids all (nvidia-smi -q -d COMPUTE); wait, name another GPU in "
+                       "CUDA_VISIBLE_DEVICES, or use --device cpu",
+                       g->device, g->name);
+    return cuda_check(g->cu, code, "context of the GPU", err);
+}
+
 rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
                         rp_error *err) {
     cuda_gpu g = {0};
     RP_TRY(cuda_gpu_find(cu, ordinal, min_capability, &g, err));
-    RP_TRY(cuda_check(cu, cu->context_retain(&g.context, g.device), "context of the GPU", err));
+    RP_TRY(retain(&g, err));
     rp_status st = cuda_check(cu, cu->context_set(g.context), "context of the GPU", err);
     if (st == RP_OK)
         *out = g;

@@ -21,7 +21,7 @@ typedef struct cuda_gpu {
 } cuda_gpu;
 
 /* RP_UNSUPPORTED, one line with what to do: driver too old, no GPU, no such ordinal, a GPU below
- * min_capability (90 for 9.0). cuda_gpu_find only looks, without a context: nothing is to be closed. */
+ * min_capability (90 for 9.0). To open, too: RP_DEVICE for one that others have for themselves, RP_NOMEM where they left no memory. cuda_gpu_find only looks, without a context: nothing is to be closed. */
 rp_status cuda_gpu_find(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
                         rp_error *err) RP_MUST_USE;
 rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,

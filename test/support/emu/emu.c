@@ -749,7 +749,26 @@ void emu_lose(int code, bool for_good) {
     atomic_store(&losing_code, code);
 }
 
+/* For programs: EMU_FAIL=SYMBOL:CODE, each call of that function gives the code; EMU_LOSE=N:CODE, the Nth kernel loses the context for good;
+ * EMU_BREAK=KERNEL, its text does not compile; EMU_VERSION=12010, of the driver. */
+static char fail_symbol[64];
+static int symbol_code;
+static atomic_uint lose_after;
+
+__attribute__((constructor)) static void read_environment(void) {
+    const char *fail = getenv("EMU_FAIL"), *lose = getenv("EMU_LOSE");
+    const char *colon = fail ? strchr(fail, ':') : NULL;
+    if (colon) {
+        (void)snprintf(fail_symbol, sizeof fail_symbol, "%.*s", (int)(colon - fail), fail);
+        symbol_code = atoi(colon + 1);
+    }
+    if (!lose || !strchr(lose, ':')) return;
+    atomic_store(&lose_after, (unsigned)atoi(lose));
+    emu_lose(atoi(strchr(lose, ':') + 1), true);
+}
+
 bool emu_loses(void) {
+    if (atomic_load(&lose_after) && atomic_fetch_sub(&lose_after, 1) > 1) return emu_lost() != 0;
     int code = atomic_exchange(&losing_code, 0);
     if (code) atomic_store(&lost_code, code);
     return emu_lost() != 0;
@@ -774,6 +793,7 @@ int emu_gate(const char *symbol) {
     if (has_any(symbol, safe, sizeof safe / sizeof *safe)) return 0;
     if (emu_lost() && !has_any(symbol, without, sizeof without / sizeof *without))
         return emu_lost();
+    if (strcmp(symbol, fail_symbol) == 0) return symbol_code;
     unsigned nth = atomic_load(&fail_nth);
     return atomic_fetch_add(&n_calls, 1) + 1 == nth ? atomic_load(&fail_code) : 0;
 }
@@ -791,7 +811,9 @@ CU(emu_init, "cuInit", unsigned flags) {
     pid_t nobody = 0;
     (void)atomic_compare_exchange_strong(&starter, &nobody, getpid());
     return starter == getpid() ? (int)flags : NOT_INITIALIZED; }
-CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
+CU(emu_version, "cuDriverGetVersion", int *out) {
+    const char *version = getenv("EMU_VERSION");
+    *out = version ? atoi(version) : 13000; return 0; }
 CU(emu_error_name, "cuGetErrorName", int code, const char **out) {
     *out = code == 46 ? "CUDA_ERROR_DEVICE_UNAVAILABLE" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_EMULATED"; return 0; }
 CU(emu_error_string, "cuGetErrorString", int code, const char **out) {
@@ -1199,6 +1221,17 @@ static void remove_made(const char *dir) {
     (void)rmdir(dir);
 }
 
+/* With something in the kernel EMU_BREAK that is no C. */
+static void put_text(FILE *f, const char *text) {
+    const char *broken = getenv("EMU_BREAK");
+    const char *at = broken && *broken ? strstr(text, broken) : NULL;
+    at = at ? strchr(at, '{') : NULL;
+    if (at)
+        (void)fprintf(f, "%.*s no_such_thing; %s\n", (int)(at + 1 - text), text, at + 1);
+    else
+        (void)fprintf(f, "%s\n", text);
+}
+
 CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *options) {
     program *p = at;
     const char *tmp = getenv("TMPDIR");
@@ -1211,7 +1244,8 @@ CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *optio
     (void)snprintf(path, sizeof path, "%s/k.cu", dir);
     FILE *f = fopen(path, "w");
     if (wgmma) (void)fprintf(f, "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n");
-    (void)fprintf(f, "%s\n#line 1 \"generated.cu\"\n%s\n", emu_kernel_h, p->text);
+    (void)fprintf(f, "%s\n#line 1 \"generated.cu\"\n", emu_kernel_h);
+    put_text(f, p->text);
     put_counts(f, p->text);
     (void)fclose(f);
     int code = run_compiler(dir);
