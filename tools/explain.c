@@ -58,16 +58,23 @@ static void print_text(const json_t *o, const char *coverage, const json_t *time
     tool_print_times(times);
 }
 
-static void print_ledger(const json_t *o) {
-    const char *what, *comma = "";
-    json_t *memory = json_object_get(o, "memory"), *bytes;
-    (void)printf("graph breaks %.0f, recompiles %.0f\nmemory:", tool_html_number(o, "graph_breaks"),
-                 tool_html_number(o, "recompiles"));
-    json_object_foreach(memory, what, bytes) {
-        (void)printf("%s %s %lld bytes", comma, what, (long long)json_integer_value(bytes));
+static void print_bytes(const char *what, json_t *lines) {
+    const char *name, *comma = "";
+    json_t *bytes;
+    (void)printf("%s:", what);
+    json_object_foreach(lines, name, bytes) {
+        (void)printf("%s %s %lld bytes", comma, name, (long long)json_integer_value(bytes));
         comma = ",";
     }
     (void)printf("\n");
+}
+
+static void print_ledger(const json_t *o) {
+    json_t *device = json_object_get(o, "device_memory");
+    (void)printf("graph breaks %.0f, recompiles %.0f\n", tool_html_number(o, "graph_breaks"),
+                 tool_html_number(o, "recompiles"));
+    print_bytes("memory", json_object_get(o, "memory"));
+    if (json_is_object(device)) print_bytes("memory of the device", device);
 }
 
 /* --- graphs -------------------------------------------------------------------------- */

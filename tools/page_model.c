@@ -56,16 +56,20 @@ static void put_notes(FILE *f, const json_t *s) {
     tool_html_table_end(f);
 }
 
-static void put_ledger(FILE *f, const json_t *s) {
+/* first: of the lines of memory, the first that takes some of it. */
+static void put_ledger(FILE *f, json_t *memory, const char *title, size_t first) {
     static const char *const heads[] = {"what", "#bytes", "share of all", NULL};
-    json_t *memory = json_object_get(s, "memory"), *v;
+    json_t *v;
     const char *key;
     double all = 0;
-    json_object_foreach(memory, key, v) all += json_number_value(v);
+    size_t i = 0;
+    json_object_foreach(memory, key, v) all += i++ < first ? 0 : json_number_value(v);
     if (!(all > 0)) return;
-    (void)fputs("<h2 id=\"memory\">Memory</h2>\n", f);
+    (void)fprintf(f, "<h2 id=\"memory\">%s</h2>\n", title);
     tool_html_table(f, heads);
+    i = 0;
     json_object_foreach(memory, key, v) {
+        if (i++ < first) continue;
         (void)fputs("<tr>", f);
         tool_html_element(f, "td", key);
         tool_html_bytes(f, json_number_value(v));
@@ -176,5 +180,7 @@ void tool_page_summary(FILE *f, const json_t *s) {
     put_cards(f, s);
     put_notes(f, s);
     put_load(f, s);
-    put_ledger(f, s);
+    enum { TAKEN = 2 }; /* behind total and free */
+    put_ledger(f, json_object_get(s, "memory"), "Memory", 0);
+    put_ledger(f, json_object_get(s, "device_memory"), "Memory of the device", TAKEN);
 }

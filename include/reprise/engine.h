@@ -195,7 +195,8 @@ RP_API void rp_engine_text_free(void *p);
  * decode_tok_s (decode_tokens in decode_ms; a step that a GPU has in hand between two calls takes that time, too),
  * host_us (median of the last 256 times from seeing a decode step's tokens until the next is launched, without that between calls;
  * null where launches return when they are done), wall_ms (rp_process_age_ms now), chat_template (chatml, none, or unknown: messages are refused), debug_dump (folder or null),
- * peak_rss_bytes, memory{...}, weights_shared{engines that read these weights, bytes of memory.weights that they share, 0 for one}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
+ * peak_rss_bytes, memory{...}, device_memory{total, free, and who has the rest: context (the driver's, and what others had when the engine opened the device), weights, kv, steps (what launches leave for one another, inputs, logits),
+ * code (loading it took that), graphs; bytes of the device, and where nobody else uses it all but 1 % of total - free; null where its memory is the host's}, weights_shared{engines that read these weights, bytes of memory.weights that they share, 0 for one}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
  * compile_sizes[{tokens, steps, kernels, compiles, from_cache, compile_ms}], compile_ranges[the same with first and last], captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, passes[{name,matches}], skips[{what,reason}] and more.
  * Owned by the caller (rp_engine_text_free). */
 RP_API rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;

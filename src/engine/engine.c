@@ -113,6 +113,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     RP_TRY(e->shared ? device_queue(e->shared, &e->device, err)
                      : hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
     e->times.device_ms = ms_since(t0);
+    engine_ledger_open(&e->ledger, e->device);
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
     model_source_make_with(e->source, &(model_making){e->n_threads, engine_still_wanted, e});
@@ -285,10 +286,15 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
 static rp_status make_ready(rp_engine *e, rp_error *err) {
     RP_TRY(load_plans(e, err));
     const engine_budget before = engine_budget_open(e->device);
+    engine_mark mark = engine_mark_now(e->device, NULL);
     RP_TRY(make_runner(e, err)); /* what does not fit is told before anything is packed */
+    e->ledger.code = engine_mark_unasked(e->device, NULL, mark);
     RP_TRY(judge_memory(e, &before, err));
     RP_TRY(load_weights(e, err));
-    return bind_weights(e, err);
+    mark = engine_mark_now(e->device, e->weights);
+    RP_TRY(bind_weights(e, err));
+    e->ledger.code += engine_mark_unasked(e->device, e->weights, mark);
+    return RP_OK;
 }
 
 /* Whether what failed with st may work when it is made again: stored code that cannot be loaded, or code that
@@ -348,7 +354,9 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
     RP_TRY(make_ready_again(e, err));
     RP_TRY(note_dropped(e, err));
     if (!o->no_capture) {
+        const engine_mark mark = engine_mark_now(e->device, e->weights);
         RP_TRY(engine_runner_capture(e->runner, &e->capture, err));
+        e->ledger.graphs = engine_mark_unasked(e->device, e->weights, mark);
         e->times.capture_ms = e->capture.seconds * 1e3;
         RP_TRY(make_scheduler(e, err));
     }

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "engine/budget.h"
+#include "engine/ledger.h"
 #include "engine/logprobs.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
@@ -97,6 +98,7 @@ struct rp_engine {
     gen_isa isa;
     char arch[16]; /* of a GPU; "": code is the host's */
     graph_capture_report capture;
+    engine_ledger ledger;
     engine_times times;
     int64_t t_submit;                    /* of the first request */
     int64_t t_fetch;                     /* fetching began; 0: nothing is fetched */

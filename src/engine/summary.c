@@ -249,6 +249,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "debug_dump", text_dump(e));
     add_times(o, e);
     set(o, "memory", object_memory(e));
+    set(o, "device_memory", engine_ledger_json(&e->ledger, e->device, e->weights, e->runner));
     set(o, "weights_shared", object_shared(e));
     add_counts(o, e);
     set(o, "draws_within_steps", json_integer((json_int_t)e->draws[ENGINE_DRAW_WITHIN]));

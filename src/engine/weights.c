@@ -303,6 +303,14 @@ size_t engine_weights_bytes(const engine_weights *w) {
     return engine_matrices_bytes(w->matrices) + engine_rope_bytes(w->rope);
 }
 
+size_t engine_weights_set_bytes(const engine_weights *w) {
+    return engine_matrices_bytes(w->matrices);
+}
+
+size_t engine_weights_own_bytes(const engine_weights *w) {
+    return w->uploads ? engine_uploads_bytes(w->uploads) : 0;
+}
+
 uint32_t engine_weights_users(const engine_weights *w) {
     return engine_matrices_users(w->matrices);
 }

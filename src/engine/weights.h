@@ -57,6 +57,9 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
 rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) RP_MUST_USE;
 bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
 size_t engine_weights_bytes(const engine_weights *w);
+/* Of those of a device with memory of its own: of the set, which other engines may read, too, and what this engine alone has there. */
+size_t engine_weights_set_bytes(const engine_weights *w);
+size_t engine_weights_own_bytes(const engine_weights *w);
 /* Engines of this process that read this memory, at least this one, and its bytes where there are others. */
 uint32_t engine_weights_users(const engine_weights *w);
 size_t engine_weights_shared_bytes(const engine_weights *w);

@@ -135,6 +135,8 @@ typedef struct hal_device_ops {
     /* (optional) Bytes of HAL_DEVICE_MEMORY that are left for this process, UINT64_MAX where that is not known. Of the host's, memory
      * that alloc gave may count until it is written. */
     uint64_t (*available)(hal_device *d);
+    /* (optional) Bytes of the queue's memory that lie on the device itself; by any thread. */
+    uint64_t (*own_bytes)(hal_device *d);
     /* Zeroed, aligned memory. release waits for what is queued. */
     rp_status (*alloc)(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err);
     void (*release)(hal_device *d, void *p, size_t size);

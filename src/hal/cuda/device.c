@@ -123,11 +123,16 @@ static rp_status device_alloc(hal_device *base, hal_memory kind, size_t size, vo
     cuda_guard_restore(&d->cu, mode);
     RP_TRY(st);
     st = hal_memory_enter(base, p, size, mapped ? "mapped memory" : "device memory", err);
+    if (st == RP_OK && mapped) (void)atomic_fetch_add(&d->mapped, size);
     if (st == RP_OK)
         *out = p;
     else
         give_back(d, p);
     return st;
+}
+
+static uint64_t device_own_bytes(hal_device *base) {
+    return hal_live_bytes(base) - atomic_load(&((cuda_device *)base)->mapped);
 }
 
 static void device_release(hal_device *base, void *p, size_t size) {
@@ -136,6 +141,7 @@ static void device_release(hal_device *base, void *p, size_t size) {
     (void)d->cu.context_set(d->gpu.context);
     cuda_queues_wait(d);
     hal_memory_leave(base, p, size);
+    if (is_host(d, p)) (void)atomic_fetch_sub(&d->mapped, size);
     give_back(d, p);
 }
 
@@ -309,6 +315,7 @@ static const hal_device_ops cuda_ops = {
     .free = device_free,
     .info = device_info,
     .available = device_available,
+    .own_bytes = device_own_bytes,
     .alloc = device_alloc,
     .release = device_release,
     .reserve = cuda_reserve,

@@ -63,6 +63,7 @@ typedef struct cuda_device {
     void *stream;             /* the queue */
     struct cuda_device *next; /* of all queues (queues.h) */
     bool passed_over;
+    atomic_size_t mapped;      /* bytes of its memory that are the host's */
     atomic_uint unfinished;    /* graphs that were begun, */
     atomic_size_t free_memory; /* and the GPU's memory when one of them last looked */
     cuda_staging staging;      /* since the first upload */

@@ -74,6 +74,17 @@ typedef struct area {
 static area *areas;
 static size_t n_areas, cap_areas, taken;
 
+/* Where EMU_OVERHEAD says so, the driver has needs of its own, as a real one: for a context, what is loaded, executable graphs. */
+enum { CONTEXT_BYTES = 300 << 20 };
+
+void emu_take(long long bytes) {
+    static int counts = -1;
+    (void)pthread_mutex_lock(&lock);
+    if (counts < 0) counts = getenv("EMU_OVERHEAD") != NULL;
+    if (counts) taken += (size_t)bytes;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 enum { GRANULARITY = PAGE };
 
 /* Bytes. EMU_MEMORY: how many, when less are wanted. */
@@ -610,6 +621,7 @@ typedef struct emu_module {
     void *lib; /* NULL: it has one function, own */
     int fd;
     emu_extent extent;
+    long long taken; /* of the device's memory */
     emu_function *functions;
     const emu_function *own;
 } emu_module;
@@ -835,9 +847,12 @@ CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)de
 CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) {
     (void)device;
     if (emu_lost() && !atomic_load(&live[EMU_CONTEXT])) return emu_lost();
-    *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
+    *out = &state;
+    if (atomic_load(&live[EMU_CONTEXT]) == 0) emu_take(CONTEXT_BYTES);
+    return emu_count(EMU_CONTEXT, 1, 0); }
 CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) {
     int code = emu_count(EMU_CONTEXT, -1, device);
+    if (!atomic_load(&live[EMU_CONTEXT])) emu_take(-CONTEXT_BYTES);
     if (!atomic_load(&live[EMU_CONTEXT]) && !atomic_load(&lost_for_good)) atomic_store(&lost_code, 0);
     return code; }
 CU(emu_context_set, "cuCtxSetCurrent", void *context) { current = context; return starter == getpid() ? 0 : NOT_INITIALIZED; }
@@ -1069,6 +1084,8 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     if (look) look((void *)(uintptr_t)do_range, &launch_turn);
     m->extent.from = (const void *)(uintptr_t)open;
     (void)dl_iterate_phdr(find_extent, &m->extent);
+    m->taken = ((long long)size / HUGE + 1) * HUGE;
+    emu_take(m->taken);
     *out = m;
     return emu_count(EMU_MODULE, 1, 0);
 }
@@ -1084,6 +1101,7 @@ CU(emu_module_free, "cuModuleUnload", void *module) {
     }
     if (m->lib) (void)dlclose(m->lib);
     if (m->lib) (void)close(m->fd);
+    emu_take(-m->taken);
     free(m);
     return emu_count(EMU_MODULE, -1, 0);
 }

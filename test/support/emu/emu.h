@@ -100,6 +100,9 @@ int emu_count(emu_made kind, int more, int code);
 int emu_memory_alloc(uint64_t *out, size_t size) IMPLEMENTS("cuMemAlloc_v2");
 int emu_memory_free(uint64_t at) IMPLEMENTS("cuMemFree_v2");
 
+enum { EMU_EXEC_BYTES = 256 << 10 };
+/* So much of the device's memory more, or less, is the driver's own. */
+void emu_take(long long bytes);
 /* The code that each call on a lost context gives; 0: it is not lost. */
 int emu_lost(void);
 /* Whether the kernel that is about to run loses it instead. */

@@ -251,6 +251,7 @@ CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph
         to->last->of = k;
     }
     *out = to;
+    emu_take(EMU_EXEC_BYTES);
     return emu_count(EMU_EXEC, 1, 0);
 }
 
@@ -280,6 +281,7 @@ CU(emu_exec_enable, "cuGraphNodeSetEnabled", void *exec, void *node, unsigned on
 CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
     emu_finish();
     free_nodes(exec);
+    emu_take(-EMU_EXEC_BYTES);
     return emu_count(EMU_EXEC, -1, 0);
 }
 
