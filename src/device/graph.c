@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -31,31 +32,44 @@ rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n
                            const char *label, device_graph **out, rp_error *err) {
     RP_TRY(hal_audit(queue, list, n, err));
     hal_graph *graph = NULL;
+    const int64_t t0 = base_now_ns();
     RP_TRY(queue->ops->graph_build(queue, list, n, scratch, label, &graph, err));
+    const int64_t ns = base_now_ns() - t0;
     log_replay_list(label, list, n);
-    return device_graph_adopt(queue, graph, label, n, out, err);
+    return device_graph_adopt(queue, graph, &(device_made){label, n, ns}, out, err);
 }
 
 static uint32_t programmatic(const hal_device *queue, const hal_graph *graph) {
     return queue->ops->graph_programmatic ? queue->ops->graph_programmatic(graph) : 0;
 }
 
-/* bytes: 0 where they are not known yet. */
-static void log_capture(const device_graph *g, const char *label, uint32_t n, size_t bytes) {
-    char edges[48] = "", size[32] = "";
+/* It is whole. */
+static void log_capture(const device_graph *g) {
+    char edges[48] = "";
     if (g->n_programmatic)
         (void)snprintf(edges, sizeof edges, ", %u programmatic edges", g->n_programmatic);
-    if (bytes) (void)snprintf(size, sizeof size, ", %zu bytes", bytes);
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches%s%s", label, n, edges, size);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true,
+                "captured %s: %u launches%s, %zu bytes, made in %.3f ms", g->label, g->n, edges,
+                g->bytes, (double)g->ns / 1e6);
+}
+
+static device_graph *new_graph(hal_device *queue, const device_made *how) {
+    device_graph *g = base_alloc(sizeof *g);
+    if (!g) return NULL;
+    g->queue = queue;
+    g->n = how->n;
+    g->ns = how->ns;
+    (void)snprintf(g->label, sizeof g->label, "%s", how->label ? how->label : "");
+    return g;
 }
 
 rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
                              const char *label, device_graph **out, rp_error *err) {
     if (!queue->ops->graph_begin) return device_graph_new(queue, list, n, scratch, label, out, err);
     RP_TRY(hal_audit(queue, list, n, err));
-    device_graph *g = base_alloc(sizeof *g);
+    const int64_t t0 = base_now_ns();
+    device_graph *g = new_graph(queue, &(device_made){label, n, 0});
     if (!g) return rp_fail(err, RP_NOMEM, "graph %s", label);
-    g->queue = queue;
     g->begun = true;
     rp_status st = queue->ops->graph_begin(queue, list, n, scratch, label, &g->graph, err);
     if (st != RP_OK) {
@@ -63,32 +77,34 @@ rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t
         return st;
     }
     g->n_programmatic = programmatic(queue, g->graph);
+    g->ns = base_now_ns() - t0;
     log_replay_list(label, list, n);
-    log_capture(g, label, n, 0);
     *out = g;
     return RP_OK;
 }
 
 rp_status device_graph_finish(device_graph *g, rp_error *err) {
     if (!g->begun) return RP_OK;
+    const int64_t t0 = base_now_ns();
     RP_TRY(g->queue->ops->graph_finish(g->graph, err));
+    g->ns += base_now_ns() - t0;
     g->begun = false;
     g->bytes = g->queue->ops->graph_bytes(g->graph);
+    log_capture(g);
     return RP_OK;
 }
 
-rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
+rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const device_made *how,
                              device_graph **out, rp_error *err) {
-    device_graph *g = base_alloc(sizeof *g);
+    device_graph *g = new_graph(queue, how);
     if (!g) {
         queue->ops->graph_free(graph);
-        return rp_fail(err, RP_NOMEM, "graph %s", label);
+        return rp_fail(err, RP_NOMEM, "graph %s", how->label);
     }
-    g->queue = queue;
     g->graph = graph;
     g->bytes = queue->ops->graph_bytes(graph);
     g->n_programmatic = programmatic(queue, graph);
-    log_capture(g, label, n, g->bytes);
+    log_capture(g);
     *out = g;
     return RP_OK;
 }

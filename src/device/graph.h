@@ -20,9 +20,19 @@ struct device_part {
     uint32_t refs;
 };
 
+/* How a graph came to be, for the log. */
+typedef struct device_made {
+    const char *label;
+    uint32_t n; /* launches */
+    int64_t ns; /* that making it took, by whichever threads */
+} device_made;
+
 typedef struct device_graph {
     hal_device *queue;
     hal_graph *graph;
+    char label[64]; /* its beginning; this and the next two as in device_made */
+    uint32_t n;
+    int64_t ns;
     bool begun;              /* and not finished */
     size_t bytes;            /* of the graph itself, once it is finished */
     uint32_t n_programmatic; /* its edges over which kernels overlap */
@@ -47,7 +57,7 @@ rp_status device_graph_finish(device_graph *g, rp_error *err) RP_MUST_USE;
 /* Remembers what g uses of the device, of which it takes over the array; frees: device_frees before the capture. */
 void device_graph_uses(device_graph *g, rp_device *d, hal_used *used, uint32_t n, uint64_t frees);
 /* The same for a graph that a capture gave, which is taken over, also on failure. */
-rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
+rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const device_made *how,
                              device_graph **out, rp_error *err) RP_MUST_USE;
 void device_graph_free(device_graph *g); /* NULL is fine */
 /* False when a part is no longer what was captured, or memory that it names was freed. */

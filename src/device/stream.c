@@ -2,6 +2,7 @@
 #include "device/stream.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "device/running.h"
 
 struct rp_stream {
@@ -170,8 +171,10 @@ rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **o
     if (out && hal_capture_used(s->queue, &used, &n_used, &why) != RP_OK)
         hal_capture_spoil(s->queue, &why);
     hal_body *bodies = hal_capture_bodies(s->queue);
+    const int64_t t0 = base_now_ns();
     rp_status st = hal_capture_end(s->queue, label, out ? &graph : NULL, &n, err);
-    if (st == RP_OK && out) st = device_graph_adopt(s->queue, graph, label, n, &g, err);
+    const device_made how = {label, n, base_now_ns() - t0};
+    if (st == RP_OK && out) st = device_graph_adopt(s->queue, graph, &how, &g, err);
     if (!g) {
         hal_bodies_free(bodies);
         base_free(used);

@@ -2,6 +2,7 @@
  * its own here. */
 #include "engine/engine.h"
 #include "support/gpu.h"
+#include "support/heard.h"
 #include "support/ledgers.h"
 #include "support/trees.h"
 
@@ -76,6 +77,37 @@ static void pinned_memory_is_the_host_s(void **state) {
     hal_close(d);
 }
 
+/* Each graph is told once, when it is whole: they add up to the total. */
+static void check_graphs_told(const char *const *settings) {
+    base_buf b;
+    long long n = 0, sum = 0;
+    heard_start(&b, "+cudagraphs");
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    for (const char *p = b.data; p && (p = strstr(p, "] captured ")); p++) {
+        const char *line_end = strchr(p, '\n'), *size = strstr(p, " launches");
+        unsigned long long bytes = 0;
+        double ms = 0;
+        while (size && size < line_end &&
+               sscanf(size, ", %llu bytes, made in %lf ms", &bytes, &ms) != 2)
+            size++;
+        if (!size || size >= line_end || !bytes || !(ms >= 0 && ms < 60e3))
+            fail_msg("%.*s: not how large it is and how long it took", (int)(line_end - p), p);
+        n++;
+        sum += (long long)bytes;
+    }
+    assert_int_equal(n, engine_count(e, "captures"));
+    assert_int_equal(sum, engine_count(e, "memory.graphs"));
+    rp_engine_close(e);
+    heard_done(&b);
+}
+
+static void each_graph_is_told_with_its_size_and_time(void **state) {
+    (void)state;
+    check_graphs_told(NULL);
+    if (why_not) SKIP_TEST("%s", why_not);
+    check_graphs_told(on_gpu);
+}
+
 static void the_host_has_none(void **state) {
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", NULL);
@@ -95,6 +127,7 @@ int main(void) {
         cmocka_unit_test(lines_are_what_is_gone),
         cmocka_unit_test(so_they_are_later),
         cmocka_unit_test(pinned_memory_is_the_host_s),
+        cmocka_unit_test(each_graph_is_told_with_its_size_and_time),
         cmocka_unit_test(the_host_has_none),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
