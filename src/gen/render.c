@@ -514,6 +514,7 @@ const char *gen_neutral(kir_reduce how, kir_class c) {
         [KIR_PROD] = {"1", "1.0f", "1", "1", "1.0"},
         [KIR_MAX] = {"0", "-RP_INF", "-2147483647 - 1", "-9223372036854775807LL - 1", "-RP_INF"},
         [KIR_MIN] = {"0", "RP_INF", "2147483647", "9223372036854775807LL", "RP_INF"},
-        [KIR_ARGMAX] = {"0", "0.0f", "0", "0", "0.0"}};
+        [KIR_ARGMAX] = {"0", "0.0f", "0", "0", "0.0"},
+        [KIR_CHAIN] = {"0", "0.0f", "0", "0", "0.0"}};
     return texts[how][c];
 }

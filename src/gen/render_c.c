@@ -201,6 +201,19 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "v%u = a%u;", end, at);
 }
 
+/* Sums of chunks. */
+static void put_chain(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, r->f->insts[end].in[0], v, sizeof v);
+    gen_line(r, "double t%u = 0.0;", at);
+    open_loop(r, at, "0", n);
+    gen_alone(r, at + 1, end);
+    gen_line(r, "t%u += (double)%s;", at, v);
+    gen_close(r);
+    gen_line(r, "v%u = (%s)t%u;", end, gen_class_type(r->f->insts[end].cls), at);
+}
+
 static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_ref value = r->f->insts[end].in[0];
     kir_class cls = r->f->insts[value].cls;
@@ -229,6 +242,8 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
     r->depth++;
     if (in->u.reduce == KIR_ARGMAX)
         put_argmax(r, at, end, n);
+    else if (in->u.reduce == KIR_CHAIN)
+        put_chain(r, at, end, n);
     else if (in->u.reduce == KIR_PROD || kir_is_int(r->f->insts[end].cls))
         put_plain_reduce(r, at, end, n);
     else

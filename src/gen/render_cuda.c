@@ -191,7 +191,11 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
 }
 
 static const char *how_name(kir_reduce how) {
-    static const char *const names[] = {"RK_SUM", "RK_PROD", "RK_MAX", "RK_MIN"};
+    static const char *const names[] = {[KIR_SUM] = "RK_SUM",
+                                        [KIR_PROD] = "RK_PROD",
+                                        [KIR_MAX] = "RK_MAX",
+                                        [KIR_MIN] = "RK_MIN",
+                                        [KIR_CHAIN] = "RK_CHAIN"};
     return names[how];
 }
 
@@ -199,6 +203,11 @@ static const char *how_name(kir_reduce how) {
 static void open_rounds(gen_render *r, kir_ref at, const char *n) {
     gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %s)", at, at, n, at, team_size(r, at));
     gen_line(r, "const long long i%u = c%u + %s;", at, at, own_number(r, at));
+}
+
+/* What accumulates: chains are in double precision. */
+static const char *sum_type(kir_reduce how, kir_class c) {
+    return how == KIR_CHAIN ? "double" : gen_class_type(c);
 }
 
 static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -257,19 +266,45 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
  * part of the memory that they share unused. */
 static bool goes_at_once(const gen_render *r, kir_ref at) {
     return r->threads && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
-           r->f->insts[at].u.reduce != KIR_PROD &&
+           r->f->insts[at].u.reduce != KIR_PROD && r->f->insts[at].u.reduce != KIR_CHAIN &&
            r->f->ranges[r->f->insts[at].in[0]].hi > r->threads;
+}
+
+#define LEAST_CHAIN 64 /* sums of chunks that are worth it to look whether they have an order */
+
+static bool may_be_exact(const gen_render *r, kir_ref at, kir_ref end) {
+    const kir_inst *in = &r->f->insts[at];
+    return in->u.reduce == KIR_CHAIN && r->f->insts[end].cls == KIR_F32 && !is_warp(r, at) &&
+           r->f->ranges[in->in[0]].hi >= LEAST_CHAIN;
+}
+
+/* Opens what is done where the order counts. */
+static void put_exact(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, r->f->insts[end].in[0], v, sizeof v);
+    gen_line(r, "rk_span s%u = {256, 0, 0.0};", at);
+    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r, at), at, n, at,
+             team_size(r, at));
+    gen_alone(r, at + 1, end);
+    gen_line(r, "rk_span_add(s%u, %s);", at, v);
+    gen_close(r);
+    gen_line(r, "s%u = rk_block_span(s%u);", at, at);
+    gen_line(r, "v%u = (float)s%u.sum;", end, at);
+    gen_open(r, "if (!rk_span_exact(s%u, %s))", at, n);
 }
 
 static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_ref value = r->f->insts[end].in[0];
     kir_class cls = r->f->insts[value].cls;
     kir_reduce how = r->f->insts[at].u.reduce;
-    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
+    const char *type = sum_type(how, cls), *start = gen_neutral(how, cls);
     char v[GEN_NAME_SIZE];
 
     bool chunks = r->s->steps[at].chunks;
+    const bool exact = may_be_exact(r, at, end);
     gen_text(r, value, v, sizeof v);
+    if (exact) put_exact(r, at, end, n);
     gen_line(r, "%s a%u = %s;", type, at, start);
     if (chunks) gen_line(r, "double t%u = 0.0;", at);
     open_rounds(r, at, n);
@@ -290,8 +325,12 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     if (chunks)
         gen_line(r, "v%u = (%s)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, type, at,
                  team_name(r, at), at);
+    else if (how == KIR_CHAIN)
+        gen_line(r, "v%u = (%s)rk_%s_end<RK_CHAIN>(a%u);", end, gen_class_type(cls),
+                 team_name(r, at), at);
     else
         gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how_name(how), at);
+    if (exact) gen_close(r);
 }
 
 /* Every thread runs the whole reduction; what is inside may be dealt. */
@@ -299,7 +338,7 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
     kir_ref value = r->f->insts[end].in[0];
     kir_class cls = r->f->insts[value].cls;
     kir_reduce how = r->f->insts[at].u.reduce;
-    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
+    const char *type = sum_type(how, cls), *start = gen_neutral(how, cls);
     char v[GEN_NAME_SIZE];
 
     gen_text(r, value, v, sizeof v);
@@ -323,14 +362,17 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "const rk_best<%s> e%u = {%s, i%u};", type, at, v, at);
         gen_line(r, "a%u = rk_better(a%u, e%u);", at, at, at);
     } else {
-        const char *lane = how == KIR_PROD ? "0" : "";
+        const char *lane = how == KIR_PROD || how == KIR_CHAIN ? "0" : "";
         char index[32];
         (void)snprintf(index, sizeof index, *lane ? "0" : "i%u & 15", at);
-        gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s);", at, index, how_name(how), at, index, v);
+        gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s%s);", at, index, how_name(how), at, index,
+                 how == KIR_CHAIN ? "(double)" : "", v);
     }
     gen_close(r);
     if (how == KIR_ARGMAX)
         gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+    else if (how == KIR_CHAIN)
+        gen_line(r, "v%u = (%s)l%u[0];", end, gen_class_type(cls), at);
     else if (how == KIR_PROD)
         gen_line(r, "v%u = l%u[0];", end, at);
     else if (chunks)

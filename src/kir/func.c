@@ -54,7 +54,7 @@ const char *kir_class_name(kir_class c) {
 }
 
 const char *kir_reduce_name(kir_reduce r) {
-    static const char *const names[] = {"sum", "prod", "max", "min", "argmax"};
+    static const char *const names[] = {"sum", "prod", "max", "min", "argmax", "chain"};
     return names[r];
 }
 

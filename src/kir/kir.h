@@ -80,9 +80,18 @@ typedef struct kir_buf {
 } kir_buf;
 
 /* Reductions: SUM of floats is of chunks of KIR_CHUNK elements, each of 16 partial lanes (element i in lane i % 16, ascending)
- * and a fixed tree over the lanes; the sums of chunks are added in order in double precision and rounded once. MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals. */
+ * and a fixed tree over the lanes; the sums of chunks are added in order in double precision and rounded once. MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals.
+ * CHAIN, of floats: elements that are sums of chunks, added as those are. */
 #define KIR_CHUNK 4096
-typedef enum kir_reduce { KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_ARGMAX } kir_reduce;
+typedef enum kir_reduce {
+    KIR_SUM,
+    KIR_PROD,
+    KIR_MAX,
+    KIR_MIN,
+    KIR_ARGMAX,
+    KIR_CHAIN,
+    KIR_REDUCE_COUNT_
+} kir_reduce;
 
 typedef struct kir_inst {
     kir_op op;

@@ -267,7 +267,7 @@ static rp_status read_reduce(parser *ps, kir_inst *in) {
     char word[MAX_WORD];
 
     RP_TRY(read_word(ps, false, word));
-    for (int how = KIR_SUM; how <= KIR_ARGMAX; how++) {
+    for (int how = KIR_SUM; how < KIR_REDUCE_COUNT_; how++) {
         if (strcmp(word, kir_reduce_name((kir_reduce)how)) != 0) continue;
         in->u.reduce = (kir_reduce)how;
         return RP_OK;

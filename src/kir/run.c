@@ -252,6 +252,7 @@ static void reduce_f32(kir_reduce how, reduction *r, int64_t n, float v) {
     switch (how) {
     case KIR_SUM: *acc = *acc + v; break;
     case KIR_PROD: r->f[0] = r->f[0] * v; break;
+    case KIR_CHAIN: r->chunks += (double)v; break;
     case KIR_MAX: *acc = kir_alu_f32(IR_max, *acc, v, 0); break;
     case KIR_MIN: *acc = kir_alu_f32(IR_min, *acc, v, 0); break;
     default:
@@ -298,6 +299,7 @@ static void reduce_f64(kir_reduce how, reduction *r, int64_t n, double v) {
     switch (how) {
     case KIR_SUM: *acc = *acc + v; break;
     case KIR_PROD: r->w[0] = r->w[0] * v; break;
+    case KIR_CHAIN: r->chunks += v; break;
     case KIR_MAX: *acc = kir_alu_f64(IR_max, *acc, v, 0); break;
     case KIR_MIN: *acc = kir_alu_f64(IR_min, *acc, v, 0); break;
     default:
@@ -308,14 +310,14 @@ static void reduce_f64(kir_reduce how, reduction *r, int64_t n, double v) {
 }
 
 static double reduced_f64(kir_reduce how, reduction *r) {
-    if (how != KIR_SUM) return tree_f64(how, r->w);
-    end_chunk_f64(r);
+    if (how != KIR_SUM && how != KIR_CHAIN) return tree_f64(how, r->w);
+    if (how == KIR_SUM) end_chunk_f64(r);
     return r->chunks;
 }
 
 static float reduced_f32(kir_reduce how, reduction *r) {
-    if (how != KIR_SUM) return tree(how, r->f);
-    end_chunk(r);
+    if (how != KIR_SUM && how != KIR_CHAIN) return tree(how, r->f);
+    if (how == KIR_SUM) end_chunk(r);
     return (float)r->chunks;
 }
 

@@ -93,6 +93,9 @@ static rp_status check_class(check *c, const kir_inst *in) {
     }
     if (in->op == KIR_YIELD && c->f->insts[c->open[c->n_open - 1]].u.reduce == KIR_ARGMAX)
         want = KIR_I32;
+    if (in->op == KIR_YIELD && c->f->insts[c->open[c->n_open - 1]].u.reduce == KIR_CHAIN &&
+        !kir_is_float(in->cls))
+        return BAD(c, "a chain of %s; chunks of floats have one", kir_class_name(in->cls));
     if (want == in->cls) return RP_OK;
     return BAD(c, "makes %s, expected %s", kir_class_name(in->cls), kir_class_name(want));
 }
@@ -155,7 +158,8 @@ static rp_status check_begin(check *c, const kir_inst *in) {
         if (c->n_open) return BAD(c, "inside of another block");
         if (c->n_par++) return BAD(c, "a second one; a kernel has exactly one");
     }
-    if (in->op == KIR_REDUCE && in->u.reduce > KIR_ARGMAX) return BAD(c, "unknown reduction");
+    if (in->op == KIR_REDUCE && in->u.reduce >= KIR_REDUCE_COUNT_)
+        return BAD(c, "unknown reduction");
     if (c->n_open == KIR_MAX_DEPTH) return BAD(c, "nested deeper than %d", KIR_MAX_DEPTH);
     c->open[c->n_open++] = c->at;
     c->block[c->at] = c->at;

@@ -28,7 +28,8 @@ static rp_status bad(const sched *s, kir_ref at, int line, rp_error *err, const 
 static bool has_lanes(const sched *s, kir_ref at) {
     const kir_inst *in = &s->f->insts[at];
     return in->op == KIR_REDUCE && !s->steps[at].nested && in->u.reduce != KIR_PROD &&
-           in->u.reduce != KIR_ARGMAX && !kir_is_int(s->f->insts[s->steps[at].end].cls);
+           in->u.reduce != KIR_ARGMAX && in->u.reduce != KIR_CHAIN &&
+           !kir_is_int(s->f->insts[s->steps[at].end].cls);
 }
 
 /* The kinds that an instruction may have. */

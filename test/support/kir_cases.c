@@ -500,6 +500,35 @@ static kir_func *make_wide_reductions(const char *name) {
     return f;
 }
 
+/* Sums of chunks, few and many, of floats and doubles, and of what a loop makes. */
+static kir_func *make_chains(const char *name) {
+    static const int64_t extent[] = {5, 40, 1500, 70};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), d = arg(f, "d", RP_DTYPE_F64, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2), z = arg(f, "z", RP_DTYPE_F64, 3);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 4)), j, k, v;
+    kir_ref from = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 1500)),
+            to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 5));
+
+    for (int c = 0; c < 4; c++) {
+        j = kir_begin_reduce(f, KIR_CHAIN, kir_const_i(f, extent[c]));
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, c)), v);
+    }
+    j = kir_begin_reduce(f, KIR_CHAIN, kir_const_i(f, 70));
+    k = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 2));
+    v = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, j, kir_const_i(f, 2)), k);
+    v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, v)));
+    v = kir_yield(f, v);
+    kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, 4)), v);
+    j = kir_begin_reduce(f, KIR_CHAIN, kir_const_i(f, 130));
+    v = kir_yield(f, kir_load(f, d, kir_bin(f, KIR_IADD, i, j)));
+    kir_store(f, z, i, v);
+    kir_end(f);
+    return f;
+}
+
 /* Sums of more than one chunk: plain, of a length that is no multiple of 16, and with a loop inside. */
 static kir_func *make_long_sums(const char *name) {
     ir_dim t;
@@ -690,6 +719,14 @@ const kir_case kir_cases[] = {
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"red_extremes", make_extremes, T, {SPECIAL(F32, T * 261), OUT(F32, T * 6)}},
     /* again where no NaN or infinity hides the rest */
+    {"red_chains",
+     make_chains,
+     4,
+     {F32(6000), {RP_DTYPE_F64, 140, KIR_FILL_RANDOM, 0}, OUT(F32, 20), OUT(F64, 4)}},
+    {"red_chains_far",
+     make_chains,
+     4,
+     {SPECIAL(F32, 6000), SPECIAL(F64, 140), OUT(F32, 20), OUT(F64, 4)}},
     {"red_argmax_plain", make_argmax, T, {F32(T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
     {"red_all_plain",
      make_reductions,

@@ -175,7 +175,8 @@ RP_INLINE void rk_put(T *p, const rk_vec<T, N> &r, bool aligned)
  * All threads call these together. Each brings one element a round; the first 16 threads are the
  * lanes of the host and add in its order. */
 
-enum rk_how { RK_SUM, RK_PROD, RK_MAX, RK_MIN };
+enum rk_how { RK_SUM, RK_PROD, RK_MAX, RK_MIN, RK_CHAIN };
+#define RK_LANES(how) ((how) == RK_PROD || (how) == RK_CHAIN ? 1 : 16)
 #define RK_BLOCK 1024 /* threads at most */
 
 template <rk_how how>
@@ -190,7 +191,7 @@ RP_INLINE float rk_join(float a, float b)
 template <rk_how how>
 RP_INLINE double rk_join(double a, double b)
 {
-    if (how == RK_SUM) return a + b;
+    if (how == RK_SUM || how == RK_CHAIN) return a + b;
     if (how == RK_PROD) return a * b;
     if (how == RK_MAX) return (a > b || a != a) ? a : b;
     return (a < b || a != a) ? a : b;
@@ -215,12 +216,12 @@ RP_INLINE rp_i64 rk_join(rp_i64 a, rp_i64 b)
     return b < a ? b : a;
 }
 
-/* One round: element `e` of this thread, `left` elements from thread 0 on. A product has one lane. */
+/* One round: element `e` of this thread, `left` elements from thread 0 on. A product has one lane, and so have sums of chunks. */
 template <rk_how how, class T>
 RP_INLINE T rk_block_step(T acc, T e, long long left)
 {
     __shared__ T part[RK_BLOCK];
-    const int lanes = how == RK_PROD ? 1 : 16;
+    const int lanes = RK_LANES(how);
     __syncthreads();
     part[threadIdx.x] = e;
     __syncthreads();
@@ -281,6 +282,56 @@ RP_INLINE T rk_block_end(T acc)
     return all;
 }
 
+/* CHAIN of floats: sums of chunks in double precision, one after the other. Where every one of them is a multiple of a bit that is near
+ * enough to the largest for no sum of any of them to be rounded, the order does not matter, and the threads share them. */
+struct rk_span {
+    int lo, hi; /* exponents, as the bits of floats have them, of what is not 0 */
+    double sum;
+};
+
+RP_INLINE void rk_span_add(rk_span &s, float e)
+{
+    const int own = (int)(rp_bits(e) >> 23 & 255u), x = own ? own : 1;
+    if (e != 0.0f) {
+        s.lo = x < s.lo ? x : s.lo;
+        s.hi = x > s.hi ? x : s.hi;
+    }
+    s.sum += (double)e;
+}
+
+RP_INLINE rk_span rk_span_join(rk_span a, rk_span b)
+{
+    a.lo = b.lo < a.lo ? b.lo : a.lo;
+    a.hi = b.hi > a.hi ? b.hi : a.hi;
+    a.sum += b.sum;
+    return a;
+}
+
+/* n of them are less than 2^(hi - 126 + log2 n) and multiples of 2^(lo - 150). With an infinity or a NaN the sum is one of them in any order. */
+RP_INLINE bool rk_span_exact(rk_span s, long long n)
+{
+    int bits = 0;
+    while (bits < 30 && 1LL << bits < n) bits++;
+    return s.hi - s.lo + bits <= 29 && n <= 1LL << 29;
+}
+
+/* Of all threads; every thread gets it. */
+RP_INLINE rk_span rk_block_span(rk_span mine)
+{
+    __shared__ rk_span part[RK_BLOCK / 32];
+    for (int o = 16; o; o /= 2) {
+        const rk_span other = {__shfl_down_sync(0xffffffffu, mine.lo, o), __shfl_down_sync(0xffffffffu, mine.hi, o),
+                               __shfl_down_sync(0xffffffffu, mine.sum, o)};
+        mine = rk_span_join(mine, other);
+    }
+    __syncthreads();
+    if ((threadIdx.x & 31u) == 0) part[threadIdx.x / 32] = mine;
+    __syncthreads();
+    mine = part[0];
+    for (int i = 1; i < (int)blockDim.x / 32; i++) mine = rk_span_join(mine, part[i]);
+    return mine;
+}
+
 /* ARGMAX: the first of equals; a NaN counts as largest. */
 template <class T>
 struct rk_best {
@@ -306,7 +357,7 @@ RP_INLINE int rk_lane() { return (int)(threadIdx.x & 31u); }
 template <rk_how how, class T>
 RP_INLINE T rk_warp_step(T acc, T e, long long left)
 {
-    if (how == RK_PROD) {
+    if (RK_LANES(how) == 1) {
         for (int k = 0; k < 32; k++) {
             const T one = __shfl_sync(RK_WARP, e, k);
             if (k < left) acc = rk_join<how>(acc, one);
@@ -331,7 +382,7 @@ RP_INLINE T rk_warp_rounds(T acc, const T *e, long long left)
 template <rk_how how, class T>
 RP_INLINE T rk_warp_end(T acc)
 {
-    if (how != RK_PROD) {
+    if (RK_LANES(how) != 1) {
         for (int o = 8; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
     }
     return __shfl_sync(RK_WARP, acc, 0);
