@@ -210,6 +210,44 @@ static const char *sum_type(kir_reduce how, kir_class c) {
     return how == KIR_CHAIN ? "double" : gen_class_type(c);
 }
 
+/* Elements of all rounds at once, loaded into e<at>; those past the end are `start`. */
+static void put_loads(gen_render *r, kir_ref at, kir_ref end, const char *n, const char *start,
+                      int rounds, const char *threads) {
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, r->f->insts[end].in[0], v, sizeof v);
+    gen_line(r, "%s e%u[%d];", gen_class_type(r->f->insts[r->f->insts[end].in[0]].cls), at, rounds);
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
+    gen_line(r, "const long long i%u = c%u + u%u * %s + %s;", at, at, at, threads,
+             own_number(r, at));
+    gen_line(r, "e%u[u%u] = %s;", at, at, start);
+    gen_open(r, "if (i%u < %s)", at, n);
+    gen_alone(r, at + 1, end);
+    gen_line(r, "e%u[u%u] = %s;", at, at, v);
+    gen_close(r);
+    gen_close(r);
+}
+
+static void put_rounds_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const int rounds = r->s->steps[at].rounds;
+    const kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
+    const char *type = gen_class_type(cls);
+
+    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
+    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %d * blockDim.x)", at, at, n, at, rounds);
+    put_loads(r, at, end, n, gen_neutral(KIR_ARGMAX, cls), rounds, "(int)blockDim.x");
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
+    gen_line(r, "const rk_best<%s> b%u = {e%u[u%u], c%u + u%u * (int)blockDim.x + threadIdx.x};",
+             type, at, at, at, at, at);
+    gen_line(r, "if (b%u.at < %s) a%u = rk_better(a%u, b%u);", at, n, at, at, at);
+    gen_close(r);
+    gen_close(r);
+    gen_line(r, "a%u = rk_block_best(a%u);", at, at);
+    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+}
+
 static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_ref value = r->f->insts[end].in[0];
     const char *type = gen_class_type(r->f->insts[value].cls);
@@ -228,36 +266,31 @@ static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
 }
 
+/* Of an item in another kernel the threads are known there, of a kernel's own rounds they are those of its launch. */
+static uint32_t threads_at_once(const gen_render *r, kir_ref at) {
+    return r->threads ? r->threads : r->s->steps[at].rounds ? r->s->launch.threads : 0;
+}
+
 /* Rounds of a known number of threads: all that they load is asked for before the first sum. */
 static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    kir_ref value = r->f->insts[end].in[0];
-    kir_class cls = r->f->insts[value].cls;
+    kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
     const char *type = gen_class_type(cls), *how = how_name(r->f->insts[at].u.reduce);
     const char *start = gen_neutral(r->f->insts[at].u.reduce, cls);
-    const int rounds = rounds_of(r);
-    const uint32_t step = r->threads * (uint32_t)rounds;
-    char v[GEN_NAME_SIZE];
+    const uint32_t own = r->s->steps[at].rounds, threads = threads_at_once(r, at);
+    const int rounds = r->threads || !own ? rounds_of(r) : (int)own;
+    char size[16];
 
-    gen_text(r, value, v, sizeof v);
+    (void)snprintf(size, sizeof size, "%u", threads);
     gen_line(r, "%s a%u = %s;", type, at, start);
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at, step);
-    gen_line(r, "%s e%u[%d];", type, at, rounds);
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
-    gen_line(r, "const long long i%u = c%u + u%u * %u + %s;", at, at, at, r->threads,
-             own_number(r, at));
-    gen_line(r, "e%u[u%u] = %s;", at, at, start);
-    gen_open(r, "if (i%u < %s)", at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "e%u[u%u] = %s;", at, at, v);
-    gen_close(r);
-    gen_close(r);
+    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at,
+             threads * (uint32_t)rounds);
+    put_loads(r, at, end, n, start, rounds, size);
     if (r->warp)
         gen_line(r, "a%u = rk_warp_rounds<%s, %d>(a%u, e%u, %s - c%u);", at, how, rounds, at, at, n,
                  at);
     else
         gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, rounds,
-                 r->threads, at, at, n, at);
+                 threads, at, at, n, at);
     gen_close(r);
     gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how, at);
 }
@@ -265,9 +298,10 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
 /* Chunks end inside of such rounds, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would leave a
  * part of the memory that they share unused. */
 static bool goes_at_once(const gen_render *r, kir_ref at) {
-    return r->threads && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
-           r->f->insts[at].u.reduce != KIR_PROD && r->f->insts[at].u.reduce != KIR_CHAIN &&
-           r->f->ranges[r->f->insts[at].in[0]].hi > r->threads;
+    const uint32_t threads = threads_at_once(r, at);
+    const kir_reduce how = r->f->insts[at].u.reduce;
+    return threads && RK_BLOCK % threads == 0 && !r->s->steps[at].chunks && how != KIR_PROD &&
+           how != KIR_CHAIN && r->f->ranges[r->f->insts[at].in[0]].hi > threads;
 }
 
 #define LEAST_CHAIN 64 /* sums of chunks that are worth it to look whether they have an order */
@@ -388,6 +422,8 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     put_barrier(r, at);
     if (r->s->steps[at].kind != SCHED_THREAD)
         put_stepped_reduce(r, at, end, n);
+    else if (r->f->insts[at].u.reduce == KIR_ARGMAX && r->s->steps[at].rounds && !r->item)
+        put_rounds_argmax(r, at, end, n);
     else if (r->f->insts[at].u.reduce == KIR_ARGMAX)
         put_dealt_argmax(r, at, end, n);
     else if (goes_at_once(r, at))

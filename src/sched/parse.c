@@ -153,6 +153,8 @@ static rp_status read_attributes(reader *r, sched_step *step) {
             step->barrier = true;
         else if (strcmp(w, "wide") == 0)
             RP_TRY(read_byte(r, w, &step->wide));
+        else if (strcmp(w, "rounds") == 0)
+            RP_TRY(read_byte(r, w, &step->rounds));
         else if (strcmp(w, "unroll") == 0)
             RP_TRY(read_byte(r, w, &step->unroll));
         else if (strcmp(w, "part") == 0)

@@ -28,6 +28,7 @@ static void put_places(const sched *s, base_buf *out) {
 static void put_attributes(const sched_step *step, base_buf *out) {
     if (step->chunks) base_buf_puts(out, " chunks");
     if (step->wide) base_buf_printf(out, " wide %u", step->wide);
+    if (step->rounds) base_buf_printf(out, " rounds %u", step->rounds);
     if (step->unroll) base_buf_printf(out, " unroll %u", step->unroll);
     if (step->whole) base_buf_puts(out, " whole");
     if (step->tail > 0) base_buf_printf(out, " tail %d", step->tail);

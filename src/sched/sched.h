@@ -40,6 +40,8 @@ typedef struct sched_step {
     uint8_t part;    /* of a block right inside of items: which part of them it belongs to */
     bool chunks;     /* of a sum: there may be more than one of KIR_CHUNK */
     uint8_t wide; /* of THREAD: iterations that a thread takes side by side, with vectors; 0: one */
+    uint8_t
+        rounds; /* of a reduction that is dealt to the threads of a block: of its loads so many are on their way at once; 0: one */
     /* Of VECTOR: up to three loops, each over what the one before it left. */
     uint8_t
         unroll; /* SCHED_UNROLL vectors, joined before they meet the lanes; 0: there is no such loop. Of

@@ -529,6 +529,31 @@ static kir_func *make_chains(const char *name) {
     return f;
 }
 
+/* What is left of 9001 elements for each run of 4096. */
+static kir_func *make_runs(const char *name) {
+    static const kir_reduce how[] = {KIR_SUM, KIR_MAX, KIR_MIN, KIR_ARGMAX};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1),
+             z = arg(f, "z", RP_DTYPE_I32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 3)), j, v;
+    kir_ref from = kir_bin(f, KIR_IMUL, i, kir_const_i(f, KIR_CHUNK)),
+            to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 3));
+    kir_ref n = kir_bin(f, KIR_IMIN, kir_const_i(f, KIR_CHUNK),
+                        kir_bin(f, KIR_ISUB, kir_const_i(f, 9001), from));
+
+    for (int c = 0; c < 4; c++) {
+        j = kir_begin_reduce(f, how[c], n);
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        if (c < 3)
+            kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, c)), v);
+        else
+            kir_store(f, z, i, v);
+    }
+    kir_end(f);
+    return f;
+}
+
 /* Sums of more than one chunk: plain, of a length that is no multiple of 16, and with a loop inside. */
 static kir_func *make_long_sums(const char *name) {
     ir_dim t;
@@ -727,6 +752,8 @@ const kir_case kir_cases[] = {
      make_chains,
      4,
      {SPECIAL(F32, 6000), SPECIAL(F64, 140), OUT(F32, 20), OUT(F64, 4)}},
+    {"red_runs", make_runs, 3, {F32(9001), OUT(F32, 9), OUT(I32, 3)}},
+    {"red_runs_special", make_runs, 3, {SPECIAL(F32, 9001), OUT(F32, 9), OUT(I32, 3)}},
     {"red_argmax_plain", make_argmax, T, {F32(T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
     {"red_all_plain",
      make_reductions,
