@@ -12,6 +12,7 @@
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 #include "split/split.h"
+#include "target/target.h"
 
 void api_wrong_done(api_wrong *w) {
     ir_graph_free(w->graph);
@@ -211,7 +212,11 @@ static rp_status search_graph(api_search *s, const ir_graph *g, rp_bisection *b,
     bool fused = s->config->level >= RP_LEVEL_DYNAMO_ONCE && !strstr(s->config->backend, "eager");
     if (b->info.differs || !fused) return RP_OK;
     RP_TRY(compile_skips_of(s->config, &skips, err));
-    const pass_options o = {.skip = skips.name, .n_skip = skips.n, .quiet = true};
+    const bool gpu = s->config->device && strncmp(s->config->device, "cuda", 4) == 0;
+    const pass_options o = {.skip = skips.name,
+                            .n_skip = skips.n,
+                            .quiet = true,
+                            .splits = target_splits(gpu ? GEN_CUDA : GEN_HOST)};
     RP_TRY(pass_run_all(g, &o, &after, err));
     rp_status st = report(s, after, &o, b, err);
     ir_graph_free(after);

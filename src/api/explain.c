@@ -15,6 +15,7 @@
 #include "engine/isa.h"
 #include "pass/inplace.h"
 #include "reprise/explain.h"
+#include "target/target.h"
 
 void api_explain_span(api_explainer *x, const char *name, int64_t began) {
     double start = (double)(began - x->began) / 1e6, ms = (double)(base_now_ns() - began) / 1e6;
@@ -113,7 +114,10 @@ static rp_status explain_bodies(api_explainer *x, api_explained_graph *e, uint32
 }
 
 static rp_status lower_piece_of(api_explainer *x, api_explained_graph *g, uint32_t i) {
-    const pass_options o = {.skip = x->skips.name, .n_skip = x->skips.n, .quiet = true};
+    const pass_options o = {.skip = x->skips.name,
+                            .n_skip = x->skips.n,
+                            .quiet = true,
+                            .splits = target_splits(x->target)};
     bool built_in = false;
     RP_TRY(compile_built_in(x->config, &built_in, x->err));
     const lower_options lo = {.isa = x->isa,

@@ -19,6 +19,7 @@
 #include "ir/site.h"
 #include "pass/fuse.h"
 #include "pass/inplace.h"
+#include "target/target.h"
 
 enum { MOST_NAME = 64, MOST_BODY = 24, MOST_FORMS = 512, MOST_OF_A_NAME = 64 };
 
@@ -375,8 +376,7 @@ static rp_status dump_bodies_of(const dump *d, const split_piece *sp, const ir_g
                                 rp_error *err);
 
 static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err) {
-    const pass_options o = {
-        .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
+    pass_options o = {.skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
     rp_status st = RP_OK;
     ir_graph *g = NULL;
     lower_piece low = {0};
@@ -397,7 +397,8 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     RP_TRY_OUT(dump_bodies_of(d, sp, g ? g : sp->graph, err));
-    if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
+    if (!low.source[0]) goto out;         /* built-in kernels: there is no text of them */
+    o.splits = target_splits(low.target); /* as lowering has it */
     if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
     lower_source_print(&low, &source);
     RP_TRY_OUT(base_buf_status(&source, err));

@@ -199,7 +199,7 @@ static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *id
     return n->dtype == RP_DTYPE_BOOL ? r : lower_as_type(L, n->dtype, r);
 }
 
-static kir_reduce reduce_kind(ir_op op) {
+kir_reduce lower_reduce_kind(ir_op op) {
     assert(op >= IR_sum && op <= IR_argmax);
     return op == IR_sum    ? KIR_SUM
            : op == IR_prod ? KIR_PROD
@@ -227,8 +227,13 @@ kir_ref lower_term(lowerer *L, ir_ref r, const kir_ref *idx, kir_ref i) {
 static kir_ref reduce_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     const ir_node *n = ir_node_at(L->g, r), *x = ir_node_at(L->g, n->in[0]);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    kir_ref i = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
-    kir_ref v = kir_yield(K, lower_term(L, r, idx, i));
+    kir_ref v;
+    if (L->f->split[r]) {
+        v = lower_joined_runs(L, r, idx);
+    } else {
+        kir_ref i = kir_begin_reduce(K, lower_reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
+        v = kir_yield(K, lower_term(L, r, idx, i));
+    }
     return n->op == IR_argmax ? v : lower_as_type(L, n->dtype, v);
 }
 

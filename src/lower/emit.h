@@ -40,6 +40,11 @@ typedef struct lower_keep {
     double evals;  /* elements that its readers ask for */
 } lower_keep;
 
+/* What the runs of a split reduction left (runs.c): of each a value, of argmax its place, too. */
+typedef struct lower_partial {
+    lower_ref value, place;
+} lower_partial;
+
 /* A piece being lowered. */
 typedef struct lowerer {
     const ir_graph *g;
@@ -56,13 +61,14 @@ typedef struct lowerer {
     const pass_group *absorbed; /* what it does was done by the group in front */
     /* the kernel being built */
     kir_func *k;
-    sched_launch launch; /* once it is rendered */
-    uint32_t may;        /* knobs of it that are not idle, so far */
-    uint32_t group_at;   /* of `group`; UINT32_MAX: none whose choice counts, as of copies */
-    lower_local *local;  /* by ref; read with lower_local_of */
-    uint32_t n_begun;    /* kernels */
-    ir_dim rows;         /* of the group being lowered: what its items are cut by */
-    lower_keep *keep;    /* by ref; members of keep_group */
+    sched_launch launch;    /* once it is rendered */
+    uint32_t may;           /* knobs of it that are not idle, so far */
+    uint32_t group_at;      /* of `group`; UINT32_MAX: none whose choice counts, as of copies */
+    lower_local *local;     /* by ref; read with lower_local_of */
+    uint32_t n_begun;       /* kernels */
+    ir_dim rows;            /* of the group being lowered: what its items are cut by */
+    lower_partial *partial; /* by ref; of reductions in runs */
+    lower_keep *keep;       /* by ref; members of keep_group */
     uint32_t keep_group;
     bool keep_whole;      /* items are whole rows */
     int64_t scratch_left; /* of LOWER_MAX_SCRATCH */
@@ -92,6 +98,8 @@ kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
 lower_local *lower_local_of(lowerer *L, ir_ref r);
 /* Element i of what reduction r reduces for its result at idx. */
 kir_ref lower_term(lowerer *L, ir_ref r, const kir_ref *idx, kir_ref i);
+/* What a reduction of the graph is in kernel IR. */
+kir_reduce lower_reduce_kind(ir_op op);
 /* Byte idx of r, which is of a block format and moved as it is: the last index counts bytes of the row. Class i32. */
 kir_ref lower_block_byte(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Bytes of the last axis of a block format. */
@@ -136,6 +144,10 @@ rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out);
 uint32_t lower_outer(const lowerer *L, const ir_shape *s);
 /* Elements of one row when known, else -1. */
 int64_t lower_row_count(const lowerer *L, const ir_shape *s);
+/* A buffer of scratch that holds so many elements of a class. */
+uint32_t lower_add_scratch(lowerer *L, rp_dtype dtype, int64_t elements);
+/* Of the class of a type: what holds its values as they are computed. */
+rp_dtype lower_wide_type(rp_dtype dtype);
 /* Elements of dims [first, rank) when known, else -1. */
 int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 
@@ -145,6 +157,12 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
 rp_status lower_along_axis(lowerer *L, ir_ref r);
 rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r); /* call, cond, while, scan */
+/* The kernels of the runs of a group's split reductions, in front of its own. */
+rp_status lower_runs(lowerer *L, const pass_group *gr, uint32_t index);
+/* What they left, joined: the value of split reduction r at idx, but for its rounding. */
+kir_ref lower_joined_runs(lowerer *L, ir_ref r, const kir_ref *idx);
+/* Enters the kernel of that name, which is built, with so many items. A dim of the graph. */
+rp_status lower_finish_items(lowerer *L, char *name, ir_dim items);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 
@@ -185,9 +203,14 @@ typedef void (*lower_element_fn)(lowerer *L, const kir_ref *idx, kir_ref at, kir
                                  void *user);
 /* How many neighbours of a result of r are made from neighbours; 0 where that is no reduction over another dim. */
 int64_t lower_neighbours(const lowerer *L, ir_ref r);
+/* The same, also of one in runs, whose runs are what is made so. */
+int64_t lower_side_by_side(const lowerer *L, ir_ref r);
 /* A sum that may have more than one chunk. */
 bool lower_has_chunks(const lowerer *L, ir_ref r);
 void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn fn, void *user);
+/* The same of terms [from, from + n) alone, fewer than a chunk has: values are stored side by side from `at` on. */
+void lower_reduce_terms(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n,
+                        uint32_t buf, kir_ref at);
 /* Largest divisor of n up to `most`. */
 int64_t lower_divisor(int64_t n, int64_t most);
 

@@ -129,6 +129,7 @@ static void decide(lowerer *L, ir_ref r, const lower_space *s) {
     if (n->op == IR_kv_store || n->op == IR_update) mark_parted(L, n);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *o = ir_node_at(L->g, n->in[i]);
+        if (L->f->split[r]) continue; /* its runs were made before */
         if (reduces && is_member(L, n->in[i])) L->keep[n->in[i]].reduced = true;
         bool part = n->op == IR_concat && (own || k->parted);
         add_reader(L, n->in[i], root, part ? elements_of(L, &o->shape) : times * asks(L, n),

@@ -54,12 +54,22 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     return lower_take_args(L, l);
 }
 
+rp_status lower_finish_items(lowerer *L, char *name, ir_dim items) {
+    return finish(L, name, &(cut){.rows = items});
+}
+
+static bool has_runs(const lowerer *L, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (L->f->split[gr->nodes[i]]) return true;
+    return false;
+}
+
 /* Nothing runs for rows that the readers make themselves. */
 static rp_status leave_out(lowerer *L, const pass_group *gr, const cut *c) {
     lower_launch *l = &L->out->launches[L->out->n_launches - 1];
     int64_t taken;
     const lower_alt own = l->alts[0];
-    if (!L->target->offer) return RP_OK;
+    if (!L->target->offer || has_runs(L, gr)) return RP_OK;
     RP_TRY(L->target->offer(L, gr, c->width ? IR_DIM_BAD : c->rows, &taken));
     if (!taken) return RP_OK;
     l->n_alts = 0;
@@ -299,6 +309,8 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     L->rows = gr->rows;
     L->k = NULL;
+    RP_TRY(lower_runs(L, gr, index));
+    L->rows = gr->rows;
     if (can_tile(L, gr)) st = build_tiles(L, gr, name, &c);
     if (st == RP_OK && !L->k) st = build_rows(L, gr, name, &c);
     if (st == RP_OK) st = finish(L, name, &c);

@@ -280,6 +280,7 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     /* Each operand of code that is not generated may be copied. */
     for (ir_ref r = 0; r < n_nodes; r++) {
         const ir_node *x = ir_node_at(L->g, r);
+        if (L->f->split[r]) n += 2; /* what its runs leave */
         if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) n += x->n_in + 1u + x->n_more;
         if (ir_op_has_graphs(x->op)) n += lower_carried(x) + 1u;
     }
@@ -293,11 +294,13 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     L->where = base_arena_array(o->arena, n, sizeof *L->where);
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
+    L->partial = base_arena_array(o->arena, n, sizeof *L->partial);
     L->keep = base_arena_array(o->arena, n, sizeof *L->keep);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
     L->args = base_arena_array(o->arena, 2 * n, sizeof *L->args);
     if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
-        !o->kernels || !L->where || !L->has_memory || !L->local || !L->keep || !L->memo || !L->args)
+        !o->kernels || !L->where || !L->has_memory || !L->local || !L->partial || !L->keep ||
+        !L->memo || !L->args)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
@@ -457,9 +460,11 @@ rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_opti
                  .arena = p.arena,
                  .err = &local,
                  .col = KIR_NONE};
+    pass_options passes = opt->passes ? *opt->passes : (pass_options){0};
+    if (t->splits.least) passes.splits = &t->splits;
     base_buf_init(&L.source, 0);
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
-    RP_TRY_OUT(pass_fuse(g, opt->passes, &fusion, &local));
+    RP_TRY_OUT(pass_fuse(g, &passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
     p.n_groups = fusion.n_groups;
     place_leaves(&L);

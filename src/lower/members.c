@@ -244,7 +244,7 @@ static rp_status store_node(const members *m, ir_ref r) {
     return RP_OK;
 }
 
-static rp_dtype scratch_type(rp_dtype dtype) {
+rp_dtype lower_wide_type(rp_dtype dtype) {
     kir_class c = lower_class(dtype);
     return c == KIR_F32   ? RP_DTYPE_F32
            : c == KIR_F64 ? RP_DTYPE_F64
@@ -254,7 +254,7 @@ static rp_dtype scratch_type(rp_dtype dtype) {
 
 /* Whether scratch has room for so many; not for an unknown number (-1). */
 static bool has_room(const lowerer *L, rp_dtype dtype, int64_t elements) {
-    int64_t words = (int64_t)rp_dtype_block_bytes(scratch_type(dtype)) / 4;
+    int64_t words = (int64_t)rp_dtype_block_bytes(lower_wide_type(dtype)) / 4;
     return elements >= 0 && elements <= L->scratch_left / words;
 }
 
@@ -263,10 +263,10 @@ bool lower_fits_scratch(const lowerer *L, const ir_node *n) {
     return inner > 0 && has_room(L, n->dtype, inner);
 }
 
-static uint32_t add_scratch(lowerer *L, rp_dtype dtype, int64_t elements) {
+uint32_t lower_add_scratch(lowerer *L, rp_dtype dtype, int64_t elements) {
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
-    rp_dtype t = scratch_type(dtype);
+    rp_dtype t = lower_wide_type(dtype);
     L->scratch_left -= elements * ((int64_t)rp_dtype_block_bytes(t) / 4);
     return kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements);
 }
@@ -278,7 +278,7 @@ static int64_t item_elements(const members *m, const ir_shape *s) {
 static void keep_in_scratch(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    store st = {n, add_scratch(L, n->dtype, item_elements(m, &n->shape)), KIR_NONE};
+    store st = {n, lower_add_scratch(L, n->dtype, item_elements(m, &n->shape)), KIR_NONE};
     each(m, r, scratch_element, &st);
     move_to(L, r, LOWER_SCRATCH, st.buf);
 }
@@ -300,7 +300,7 @@ static void store_of_run(lowerer *L, const kir_ref *idx, kir_ref at, kir_ref val
 static uint32_t lanes_of(const members *m, int64_t width) {
     lowerer *L = m->L;
     if (L->lanes_width < width) {
-        L->lanes = add_scratch(L, RP_DTYPE_F32, 16 * width);
+        L->lanes = lower_add_scratch(L, RP_DTYPE_F32, 16 * width);
         L->lanes_width = width;
     }
     return L->lanes;
@@ -310,7 +310,7 @@ static uint32_t lanes_of(const members *m, int64_t width) {
 static void each_run(const members *m, ir_ref r, int64_t elements, int64_t width, run_store *st) {
     lowerer *L = m->L;
     lower_run t = {.width = width, .lanes = lanes_of(m, width), .offset = kir_const_i(K, 0)};
-    if (lower_has_chunks(L, r)) t.totals = add_scratch(L, RP_DTYPE_F64, width);
+    if (lower_has_chunks(L, r)) t.totals = lower_add_scratch(L, RP_DTYPE_F64, width);
     if (m->s->tile) {
         t.first = m->s->col0;
         lower_reduce_run(L, r, &t, store_of_run, st);
@@ -335,7 +335,7 @@ static rp_status reduce_runs(const members *m, ir_ref r, int64_t width) {
         RP_TRY(lower_memory(L, r, &at));
         st.memory = lower_buffer(L, at, n->dtype, 0);
     }
-    if (read && room) st.scratch = add_scratch(L, n->dtype, elements);
+    if (read && room) st.scratch = lower_add_scratch(L, n->dtype, elements);
     each_run(m, r, elements, width, &st);
     if (st.scratch != UINT32_MAX)
         move_to(L, r, LOWER_SCRATCH, st.scratch);

@@ -12,6 +12,7 @@ struct lower_target {
     bool in_place;      /* a product of few rows may read a parameter where it lies, not packed */
     bool strided_rows;  /* products with packed weights read rows through views */
     bool copies_leaves; /* an output that is a leaf is copied by a kernel: the plan cannot */
+    pass_splits splits; /* which reductions are made in runs; least 0: none */
     bool calls_host;    /* custom ops may be calls of the host */
     /* Whether packed weights of the product are to be swizzled (gen_pack_swizzle). */
     bool (*swizzles)(const lowerer *L, const lower_matmul *m);

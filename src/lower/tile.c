@@ -30,12 +30,16 @@ bool lower_has_chunks(const lowerer *L, ir_ref r) {
     return hi > KIR_CHUNK;
 }
 
-int64_t lower_neighbours(const lowerer *L, ir_ref r) {
+int64_t lower_side_by_side(const lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     bool columns = n->op == IR_sum || n->op == IR_amax || n->op == IR_amin;
     if (!columns || lower_class(n->dtype) != KIR_F32) return 0;
     int64_t kept = lower_inner_count(L->g, &n->shape, first_kept(n));
     return kept >= LEAST ? kept : 0;
+}
+
+int64_t lower_neighbours(const lowerer *L, ir_ref r) {
+    return L->f->split[r] ? 0 : lower_side_by_side(L, r);
 }
 
 int64_t lower_divisor(int64_t n, int64_t most) {
@@ -192,5 +196,15 @@ void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn
     kir_ref v = chunks ? kir_cvt(K, KIR_F32, kir_load(K, t->totals, j))
                        : fold_lanes(L, n->op, t, j);
     fn(L, idx, kir_bin(K, KIR_IADD, t->offset, j), lower_as_type(L, n->dtype, v), user);
+    kir_end(K);
+}
+
+void lower_reduce_terms(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n,
+                        uint32_t buf, kir_ref at) {
+    const ir_op op = ir_node_at(L->g, r)->op;
+    clear_lanes(L, op, t);
+    join_lanes(L, r, t, from, n);
+    kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width));
+    kir_store(K, buf, kir_bin(K, KIR_IADD, at, j), fold_lanes(L, op, t, j));
     kir_end(K);
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "pass/fuser.h"
+#include "pass/runs.h"
 
 #define WINDOW 16 /* groups that a value remembers */
 #define MANY (INT64_C(1) << 44)
@@ -78,13 +79,13 @@ static bool count_source(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     return count_value(u, p);
 }
 
-/* Leaves that r reads through views; what groups make is counted as a source. */
-static bool count_leaves(fuser *u, ir_ref r) {
+/* Leaves that `reader` reads through r; what groups make is counted as a source. */
+static bool count_leaves(fuser *u, ir_ref reader, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *o = ir_node_at(u->g, n->in[i]);
-        if (!pass_is_transparent(o)) continue;
-        if (!(o->n_in ? count_leaves(u, n->in[i]) : count_value(u, n->in[i]))) return false;
+        if (!pass_sees_through(u, reader, n->in[i])) continue;
+        if (!(o->n_in ? count_leaves(u, reader, n->in[i]) : count_value(u, n->in[i]))) return false;
     }
     return true;
 }
@@ -99,7 +100,7 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) {
     u->n_stamps++;
     u->n_candidates = 0;
     u->far.n = 0;
-    if (!pass_each_row_source(u, r, count_source, NULL) || !count_leaves(u, r))
+    if (!pass_each_row_source(u, r, count_source, NULL) || !count_leaves(u, r, r))
         return rp_fail(u->err, RP_NOMEM, "fusion");
     if (u->n_candidates > 1)
         qsort(u->candidates, u->n_candidates, sizeof *u->candidates, latest_first);
@@ -170,12 +171,12 @@ static rp_status touch(fuser *u, ir_ref s, uint32_t group) {
     return RP_OK;
 }
 
-static rp_status touch_operands(fuser *u, ir_ref r, uint32_t group) {
+static rp_status touch_operands(fuser *u, ir_ref reader, ir_ref r, uint32_t group) {
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *o = ir_node_at(u->g, n->in[i]);
-        if (pass_is_transparent(o) && o->n_in)
-            RP_TRY(touch_operands(u, n->in[i], group));
+        if (pass_sees_through(u, reader, n->in[i]) && o->n_in)
+            RP_TRY(touch_operands(u, reader, n->in[i], group));
         else
             RP_TRY(touch(u, n->in[i], group));
     }
@@ -184,5 +185,5 @@ static rp_status touch_operands(fuser *u, ir_ref r, uint32_t group) {
 
 rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) {
     RP_TRY(touch(u, r, group));
-    return touch_operands(u, r, group);
+    return touch_operands(u, r, r, group);
 }

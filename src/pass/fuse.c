@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "pass/product.h"
 #include "pass/rows.h"
+#include "pass/runs.h"
 
 /* A loop of fewer rows is no longer shared well by the threads of a processor; one of fewer elements need not be. */
 #define FEW_ROWS 16
@@ -23,8 +24,10 @@ bool pass_is_transparent(const ir_node *n) {
     return k == IR_KIND_LEAF || k == IR_KIND_VIEW || n->op == IR_dequant;
 }
 
-static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keeps,
-                        pass_source_fn fn, void *user) {
+/* reader: who reads in the end, through r. */
+static bool each_source(fuser *u, ir_ref reader, ir_ref r, uint32_t keeps, pass_source_fn fn,
+                        void *user) {
+    const pass_rows *rows = &u->rows[reader];
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref o = n->in[i];
@@ -32,8 +35,8 @@ static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keep
         u->f->steps++;
         for (uint32_t k = 0; k < rows->n; k++)
             if (keeps >> k & 1 && pass_keeps_row(u->g, r, i, rows->at[k])) kept |= 1u << k;
-        if (pass_is_transparent(ir_node_at(u->g, o))) {
-            if (!each_source(u, rows, o, kept, fn, user)) return false;
+        if (pass_sees_through(u, reader, o)) {
+            if (!each_source(u, reader, o, kept, fn, user)) return false;
         } else if (!fn(u, o, kept, user)) {
             return false;
         }
@@ -42,11 +45,11 @@ static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keep
 }
 
 bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
-    return each_source(u, &u->rows[r], r, 0, fn, user);
+    return each_source(u, r, r, 0, fn, user);
 }
 
 bool pass_each_row_source(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
-    return each_source(u, &u->rows[r], r, UINT32_MAX, fn, user);
+    return each_source(u, r, r, UINT32_MAX, fn, user);
 }
 
 pass_rows pass_common_rows(const pass_rows *a, const pass_rows *b, uint32_t keeps) {
@@ -467,6 +470,8 @@ static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
     if (pass_common_rows(&u->rows[r], &gr->by, UINT32_MAX).n == 0) return "rows differ";
     pass_rows common = pass_common_rows(&u->rows[r], &gr->by, c->keeps);
     if (common.n == 0) return "memory deps did not match";
+    const char *runs = pass_why_no_runs(u, r, c, &common);
+    if (runs) return runs;
     if (loses_threads(u, r, gr, &common)) return "too few rows for threads";
     if (asks_all_parts(u, r, c->group)) return "each element would ask all parts of a concat";
     if (reduces_parts(u, r, c->group, common.at[common.n - 1]))
@@ -533,7 +538,7 @@ static rp_status join_attention(fuser *u, ir_ref r) {
 static rp_status place(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     bool joined = false;
-    if (pass_is_transparent(n)) return RP_OK;
+    if (pass_is_transparent(n) || !u->needed[r]) return RP_OK;
     u->rows[r] = pass_rows_of(u->g, r);
     if (u->rows[r].n == 0 || u->rows[r].at[0] == IR_DIM_BAD)
         return rp_fail(u->err, RP_NOMEM, "sizes of %s", ir_op_table(n->op)->name);
@@ -560,6 +565,9 @@ static rp_status make_room(fuser *u, uint32_t n) {
         {&f->groups, sizeof *f->groups},
         {&f->group_of, sizeof *f->group_of},
         {&f->stored, sizeof *f->stored},
+        {&f->split, sizeof *f->split},
+        {&u->needed, sizeof *u->needed},
+        {&u->through, sizeof *u->through},
         {&u->reads, sizeof *u->reads},
         {&u->readers, sizeof *u->readers},
         {&u->position, sizeof *u->position},
@@ -610,6 +618,7 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     RP_TRY_OUT(make_room(&u, n + 1));
     RP_TRY_OUT(find_reads(&u));
     pass_turned_find(g, &u.turned);
+    pass_find_runs(&u);
     for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
     RP_TRY_OUT(pass_settle_groups(&u));
     *out = f;

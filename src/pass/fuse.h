@@ -58,6 +58,7 @@ typedef struct pass_fusion {
     uint32_t n_groups;
     uint32_t *group_of; /* by ref; UINT32_MAX = none */
     bool *stored;       /* by ref: used outside its group or returned */
+    bool *split;        /* by ref: a reduction in runs (runs.h) */
     pass_refusal *refusals;
     uint32_t n_refusals;
     pass_far *far; /* a node and a value at most once */
@@ -75,7 +76,7 @@ typedef struct pass_fusion {
 rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out,
                     rp_error *err) RP_MUST_USE;
 void pass_fusion_done(pass_fusion *f);
-/* Groups with their members, then refusals, with the numbers of ir_print. */
+/* Groups with their members (! stored, (runs) made in runs), then refusals, with the numbers of ir_print. */
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);
 
 /* Elements of four bytes that lowering keeps of a row, in the scratch of one item: what fits beside a CUDA block's own needs, and in L1. */

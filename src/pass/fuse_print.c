@@ -23,6 +23,7 @@ static void print_member(const printer *p, ir_ref r) {
     base_buf_putc(p->out, ' ');
     print_value(p, r);
     base_buf_printf(p->out, "=%s", ir_op_table(n->op)->name);
+    if (p->f->split[r]) base_buf_puts(p->out, "(runs)");
     if (p->f->stored[r]) base_buf_putc(p->out, '!');
 }
 

@@ -33,6 +33,8 @@ typedef struct fuser {
     pass_reads overwritten; /* reads that come before an effect */
     pass_turned turned;     /* rotary embeddings of normed heads */
     pass_rows *rows;        /* by ref; of nodes that have been placed */
+    bool *needed;           /* runs.c: by ref */
+    uint32_t *through;
     /* order.c, by group */
     pass_list *reads, *readers; /* groups */
     uint32_t *position;         /* a group stands behind all that it reads from */
@@ -83,6 +85,9 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) RP_MUST_USE;
 const pass_candidate *pass_candidate_of(const fuser *u, uint32_t group);
 /* r has become a member of the group. */
 rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) RP_MUST_USE;
+
+/* Whether r reads memory that an effect overwrites later. */
+bool pass_reads_overwritten(const fuser *u, ir_ref r);
 
 /* For r, which is in its group: counts the groups that share a value with it and are not among the candidates. */
 rp_status pass_count_far(fuser *u, ir_ref r) RP_MUST_USE;

@@ -43,6 +43,13 @@ typedef struct pass_counts {
 /* That of the name, made where it is missing; NULL where c is or is full. */
 pass_count *pass_count_of(pass_counts *c, const char *name);
 
+/* Reductions that a target computes in runs of their axis, a block each, and joins behind: those of an axis of `least` elements
+ * or more, whose results would be made by `most` blocks or fewer. Results whose neighbours lie side by side have a block for
+ * `side_by_side` of them. */
+typedef struct pass_splits {
+    int64_t least, most, side_by_side;
+} pass_splits;
+
 typedef struct pass_options {
     const char *const *
         skip; /* passes and fusions to leave out, by name or by the name of their field; "+NAME" asks for one that is left out otherwise */
@@ -56,7 +63,8 @@ typedef struct pass_options {
     pass_counts *counts; /* (optional) added to */
     /* (optional) Each attention of the graph in front of the pass of that name, which borrows both. */
     void (*attention)(void *user, const ir_graph *g, const pass_attention_found *f);
-    bool piece; /* the rest of the graph is elsewhere: see pass_own_outputs */
+    const pass_splits *splits; /* (optional) NULL: reductions stay whole */
+    bool piece;                /* the rest of the graph is elsewhere: see pass_own_outputs */
     /* (optional) A pass has run, which began at that time (base_now_ns). */
     void (*ran)(void *user, const char *pass, int64_t began);
     void *user;

@@ -104,8 +104,7 @@ static bool is_stored(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     return true;
 }
 
-/* Then the group of r comes before the effect, and another one need not. */
-static bool reads_overwritten(const fuser *u, ir_ref r) {
+bool pass_reads_overwritten(const fuser *u, ir_ref r) {
     const pass_reads *p = &u->overwritten;
     uint32_t lo = 0, hi = p->n;
     while (lo < hi) {
@@ -121,7 +120,8 @@ static bool reads_overwritten(const fuser *u, ir_ref r) {
 /* by: rows of the group that it goes to, then. */
 static bool sinks(fuser *u, const readers *x, ir_ref r, pass_rows *by) {
     if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r]) return false;
-    if (reads_overwritten(u, r)) return false;
+    /* Then the group of r comes before the effect, and another one need not. */
+    if (pass_reads_overwritten(u, r)) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
     stored_check c = {x, u->f->group_of[r], x->group[r], true};
     if (to->kind != PASS_LOOP || to->n_nodes >= PASS_MAX_FUSION) return false;

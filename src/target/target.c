@@ -7,6 +7,11 @@ const lower_target *target_of(gen_target t) {
     return targets[t];
 }
 
+const pass_splits *target_splits(gen_target t) {
+    const pass_splits *s = &target_of(t)->splits;
+    return s->least ? s : NULL;
+}
+
 rp_status target_lower(const ir_graph *g, const lower_options *opt, lower_piece *out,
                        rp_error *err) {
     return lower_graph(g, target_of(opt->target), opt, out, err);

@@ -2,6 +2,7 @@
  *   ; test pass fold,dce    runs the passes; the graph is compared with the text after "; ---"
  *   ; test pass all         the whole pipeline
  *   ; test fuse             prints the fusion groups and refusals
+ *   ; in runs: LEAST        of "fuse": reductions of so many elements or more, to few results, are made in runs
  *   ; skip: NAME,NAME       passes and fusions left out of "all" and "fuse"
  * After each pass the interpreter gives the same bits on random inputs. BLESS=1 rewrites the text after "; ---". */
 #include "support/check.h"
@@ -61,7 +62,7 @@ static ir_graph *run_passes(const ir_graph *g, const names *passes, const names 
 }
 
 static char *result_of(const char *text, const char *end, rp_error *err) {
-    names passes, skip, none;
+    names passes, skip, none, runs;
     ir_graph *g = NULL, *out = NULL;
     base_buf b;
     base_buf_init(&b, 0);
@@ -73,7 +74,10 @@ static char *result_of(const char *text, const char *end, rp_error *err) {
     if (command(text, "; test pass ", &passes)) {
         if ((out = run_passes(g, &passes, &skip, err)) != NULL) ir_print(out, &b);
     } else if (command(text, "; test fuse", &none)) {
-        const pass_options opt = {.skip = skip.name, .n_skip = skip.n};
+        const bool in_runs = command(text, "; in runs: ", &runs);
+        const pass_splits splits = {in_runs ? strtoll(runs.text, NULL, 10) : 0, 64, 32};
+        const pass_options opt = {
+            .skip = skip.name, .n_skip = skip.n, .splits = in_runs ? &splits : NULL};
         pass_fusion f = {0};
         if (pass_fuse(g, &opt, &f, err) == RP_OK) pass_fusion_print(g, &f, &b);
         pass_fusion_done(&f);
