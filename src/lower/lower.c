@@ -461,7 +461,7 @@ rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_opti
                  .err = &local,
                  .col = KIR_NONE};
     pass_options passes = opt->passes ? *opt->passes : (pass_options){0};
-    if (t->splits.least) passes.splits = &t->splits;
+    if (!passes.splits && t->splits.least) passes.splits = &t->splits;
     base_buf_init(&L.source, 0);
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
     RP_TRY_OUT(pass_fuse(g, &passes, &fusion, &local));

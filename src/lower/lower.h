@@ -179,9 +179,10 @@ typedef struct lower_options {
     /* Products that are only stored, and common functions, are launches of library code, where the target has it. */
     bool built_in;
     bool packed; /* parameters of products are packed beforehand, none is read in place */
-    const pass_options *passes; /* (optional) kinds of fusion to leave out */
-    bool sites;                 /* for a text that is read: lower_source_print names call sites */
-    bool origins;               /* and shows the nodes, as ir_print does */
+    const pass_options
+        *passes;  /* (optional) kinds of fusion to leave out, splits in place of the target's */
+    bool sites;   /* for a text that is read: lower_source_print names call sites */
+    bool origins; /* and shows the nodes, as ir_print does */
     /* (optional) Receive the same kernels: as kernel IR, in the language of `printed_for`, and as schedules of `scheduled` (NULL: of the target). */
     base_buf *kir, *printed, *schedule;
     gen_target printed_for;

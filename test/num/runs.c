@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "support/random_effects.h"
+#include "support/random_ranks.h"
+#include "support/thorough.h"
 #include "target/target.h"
 
 /* Kernels of runs that the GPU's form of g has. */
@@ -228,12 +231,86 @@ static void others_stay_whole(void **state) {
                    0);
 }
 
+/* --- everything in runs, whatever its size --------------------------------- */
+
+static uint32_t made_in_runs;
+
+static rp_status lower_in_runs(const rp_compiler *by, const ir_graph *g, const lower_options *opt,
+                               lower_piece *out, rp_error *err) {
+    static const pass_splits all = {2, INT64_MAX, 32};
+    pass_options passes = opt->passes ? *opt->passes : (pass_options){0};
+    lower_options o = *opt;
+    passes.splits = &all;
+    o.passes = &passes;
+    RP_TRY(by->lower(g, &o, out, err));
+    for (uint32_t i = 0; i < out->n_kernels; i++)
+        made_in_runs += strncmp(out->kernels[i].name, "runs_", 5) == 0;
+    return RP_OK;
+}
+
+static rp_status on_host(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                         rp_error *err) {
+    return lower_in_runs(&compile_inductor, g, opt, out, err);
+}
+
+static rp_status on_gpu(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                        rp_error *err) {
+    return lower_in_runs(&compile_cuda, g, opt, out, err);
+}
+
+/* As random_graphs.c has them, with ways through memory for every third, which the host alone has. */
+static ir_graph *random_one(uint64_t seed) {
+    rp_error err = {0};
+    ir_graph *g = NULL, *more = NULL;
+    random_graph_options opt = RANDOM_GRAPH_ALL;
+    opt.symbolic = seed % 4 != 0;
+    opt.composites = true;
+    opt.n_steps = 6 + (uint32_t)(seed % 9);
+    CHECK_OK(seed % 2 ? random_graph_new(seed, &opt, &g, &err)
+                      : random_ranks_new(seed, 4 + (uint32_t)(seed % 11), true, &g, &err),
+             &err);
+    if (seed % 3) return g;
+    CHECK_OK(random_effects_new(g, seed, false, &more, &err), &err);
+    ir_graph_free(g);
+    return more;
+}
+
+static void random_graphs_equal_the_ops(void **state) {
+    rp_compiler backends[2] = {compile_inductor, compile_cuda};
+    (void)state;
+    NEEDS_GPU();
+    backends[0].lower = on_host;
+    backends[1].lower = on_gpu;
+    for (uint64_t seed = 501; seed < (THOROUGH() ? 561u : 513u); seed++) {
+        static const compile_toolchain none;
+        const plan_run_options e = {
+            .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
+        rp_error err = {0};
+        both b = {.g = random_one(seed)};
+        CHECK_OK(both_leaves(&b, seed * 31 + 7, &err), &err);
+        CHECK_OK(plan_run_graph(b.g, &b.l, &e, &b.eager, &err), &err);
+        for (int k = 0; k < (seed % 3 ? 2 : 1); k++) {
+            plan_run_options o = k ? both_on_gpu(true, true) : both_compiled(gen_isa_best());
+            plan_run more = {0};
+            o.backend = &backends[k];
+            o.built_in = false;
+            if (plan_run_graph(b.g, &b.l, &o, &more, &err) != RP_OK)
+                fail_msg("seed %d: %s", (int)seed, err.text);
+            const char *d = plan_run_differs(b.g, &more, &b.eager);
+            if (d) fail_msg("seed %d, %s: %s", (int)seed, backends[k].name, d);
+            plan_run_done(&more);
+        }
+        both_done(&b);
+    }
+    if (made_in_runs < 10) fail_msg("%u kernels of runs", made_in_runs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_and_type), cmocka_unit_test(special_values),
         cmocka_unit_test(sums_of_one_row),     cmocka_unit_test(what_is_around),
         cmocka_unit_test(memory_that_changes), cmocka_unit_test(sizes_of_calls),
-        cmocka_unit_test(others_stay_whole),
+        cmocka_unit_test(others_stay_whole),   cmocka_unit_test(random_graphs_equal_the_ops),
     };
     return cmocka_run_group_tests(tests, both_gpu_set_up, both_gpu_tear_down);
 }
