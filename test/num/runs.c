@@ -116,8 +116,9 @@ static void all_kinds(const char *type, int n, value_fn value) {
 }
 
 static void every_kind_and_type(void **state) {
-    static const char *const types[] = {"f32", "f16", "bf16", "f64", "i32", "i64"};
-    static const int lengths[] = {32768, 32769, 36863, 40961, 45057, 36865};
+    static const char *const types[] = {"f32", "f16", "bf16", "f64", "i32",
+                                        "i64", "i8",  "u8",   "i16"};
+    static const int lengths[] = {32768, 32769, 36863, 40961, 45057, 36865, 32769, 36864, 40959};
     (void)state;
     NEEDS_GPU();
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) all_kinds(types[t], lengths[t], NULL);
