@@ -299,6 +299,23 @@ static void gates_of_few_steps_have_the_same_bits(void **state) {
     if (THOROUGH()) check_gate(300, 6352, 4, "  ret %r");
 }
 
+/* So many columns that the widest tiles are in turns, of rows that lie in tiles: who made them knows the other product by its weights alone. */
+static void rows_in_tiles_lie_where_wide_products_read_them(void **state) {
+    static const char text[] =
+        "graph @g(%x: bf16[T,16]) where T in [393,393] {\n"
+        "  %g = param @g : bf16[16,16]\n  %d = param @d : bf16[12672,16]\n"
+        "  %0 = matmul %x, %g {trans_b=true}\n  %s = sigmoid %0\n"
+        "  %h = cast %s {dtype=bf16}\n  %r = matmul %h, %d {trans_b=true}\n  ret %r }\n";
+    (void)state;
+    NEEDS_GPU();
+    both b = both_of(text, SEED);
+    plan_run fused = run(&b, both_on_gpu(true, false), "tiles"), apart = run_apart(&b, "tiles");
+    check_same(&b, &fused, &apart, "tiles", "with fusion and without");
+    plan_run_done(&fused);
+    plan_run_done(&apart);
+    both_done(&b);
+}
+
 /* x over the root of scale * its squares + eps, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. Rows that
  * are returned have a kernel of their own. */
 static both rows_of(int rows, int k, bool norm, bool returned, double scale, double eps) {
@@ -449,6 +466,7 @@ int main(void) {
         cmocka_unit_test(units_end_where_the_matrix_does),
         cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
         cmocka_unit_test(gates_of_few_steps_have_the_same_bits),
+        cmocka_unit_test(rows_in_tiles_lie_where_wide_products_read_them),
         cmocka_unit_test(rows_are_gathered_by_the_product),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(squares_are_added_in_one_order),

@@ -28,6 +28,8 @@ typedef struct target_tensor_parts {
     bool alone;                      /* and touches no memory but its result's */
     const target_tiles *to; /* in which the result lies; NULL: rows, one behind the other */
     bool rotary;            /* every part has one */
+    bool
+        given; /* rows lie in tiles already, which who made them chose without knowing of `direct` */
 } target_tensor_parts;
 
 enum {

@@ -34,6 +34,7 @@ enum {
     WIDE_ROWS = 256,
     THREE_TILES = 512, /* rows in three tiles, the last of which would be half empty with 192: */
     COLUMNS_OF_THREE = 176,
+    COLUMNS_IN_TURNS = 192,
     LONG_K = 8192, /* of rows behind WIDE_ROWS, up to HALVED_ROWS, whose sums have two halves */
     HALVED_ROWS = 512,
     LEAST_HALVED =
@@ -147,7 +148,7 @@ void target_tensor_columns(const lowerer *L, group *g, int64_t columns) {
 rp_status target_tensor_find_parts(const lowerer *L, const pass_group *gr, group *g) {
     pass_weights w;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
-    *g = (group){.k = w.k};
+    *g = (group){.k = w.k, .given = target_is_arranged(L, gr->lhs)};
     g->parts = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *g->parts);
     if (!g->parts) return rp_fail(L->err, RP_NOMEM, "parts of a product");
     for (uint32_t i = 0; i < gr->n_segs; i++)
@@ -205,8 +206,15 @@ static many fit_some(const group *g) {
     many best = {0};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         for (int64_t splits = 1; splits <= slices; splits++) {
-            const many m = {TARGET_SOME_ROWS, jobs[i][0], 64, chunk, jobs[i][1],
-                            slices,           splits,     64, 1,     false};
+            const many m = {.most = TARGET_SOME_ROWS,
+                            .tiles = jobs[i][0],
+                            .columns = 64,
+                            .chunk = chunk,
+                            .stages = jobs[i][1],
+                            .slices = slices,
+                            .splits = splits,
+                            .piece = 64,
+                            .per_sm = 1};
             if (can_deal(g, &m) && (!best.most || taken(g, &m) < taken(g, &best))) best = m;
         }
     return best;
@@ -227,7 +235,15 @@ static many tiles_of_halves(const group *g) {
     bool shared = g->direct && target_count_jobs(g, JOB_TILES) * (2 * HALVED_ROWS / 128) <= N_SM;
     for (uint32_t i = 0; i < g->n_parts; i++)
         shared = shared && target_is_halved(g, &g->parts[i]) && g->parts[i].s->n_mats == 1;
-    return (many){HALVED_ROWS, JOB_TILES, 128, 64, 6, 2, shared ? 2 : 1, 64, 1, false};
+    return (many){.most = HALVED_ROWS,
+                  .tiles = JOB_TILES,
+                  .columns = 128,
+                  .chunk = 64,
+                  .stages = 6,
+                  .slices = 2,
+                  .splits = shared ? 2 : 1,
+                  .piece = 64,
+                  .per_sm = 1};
 }
 
 /* Whether every element is of one matrix, or every one of two. */
@@ -238,27 +254,34 @@ static bool has_even_mats(const group *g) {
     return true;
 }
 
-/* Tiles of 256 rows, whose results all warps take together. */
-static many tiles_of_256(int64_t most) {
-    return (many){most, JOB_TILES, 256, 64, 4, 1, 1, 64, 1, false};
-}
-
-static many tiles_of_128(int64_t most) {
-    return (many){most, JOB_TILES, 128, 64, 6, 1, 1, 64, 1, false};
+/* Tiles of so many rows, each of whose sums is one ascending sum of k. Those of 256 have results that all warps take together; those of 192 and 176 are multiplied by two
+ * groups of warps in turns, where elements have results by themselves. */
+static many tiles_of(const group *g, int64_t columns, int64_t most) {
+    many m = {.most = most,
+              .tiles = JOB_TILES,
+              .columns = columns,
+              .chunk = columns == 64 ? 128 : 64,
+              .stages = columns == 128 ? 6 : 4,
+              .slices = 1,
+              .splits = 1,
+              .piece = 64,
+              .per_sm = 1};
+    m.pingpong = g->direct && (columns == COLUMNS_IN_TURNS || columns == COLUMNS_OF_THREE);
+    if (m.pingpong) m.stages = 5;
+    return m;
 }
 
 /* The widest tiles: of 256 rows, or of 192 by two groups of warps in turns, which hides what elements become. Whichever is sooner done with the usual rows. Where
  * each group has one job, nothing hides the second's: tiles of 128 rows take as long, and then less for what elements become. */
 static many fit_widest(const group *g) {
-    const many together = tiles_of_256(INT64_MAX),
-               in_turns = {INT64_MAX, JOB_TILES, 192, 64, g->direct ? 5 : 4,
-                           1,         1,         64,  1,  g->direct};
+    const many together = tiles_of(g, 256, INT64_MAX),
+               in_turns = tiles_of(g, COLUMNS_IN_TURNS, INT64_MAX);
     const int64_t jobs = target_count_jobs(g, JOB_TILES);
     const int64_t rounds = target_div_up(jobs * target_div_up(USUAL_ROWS, 256), N_SM),
                   turns = target_div_up(jobs * target_div_up(USUAL_ROWS, 192), N_SM),
                   narrow = target_div_up(jobs * target_div_up(USUAL_ROWS, 128), N_SM);
     if (turns == 2 && narrow * 128 <= turns * 192 && narrow * 128 < rounds * 256)
-        return tiles_of_128(INT64_MAX);
+        return tiles_of(g, 128, INT64_MAX);
     return has_even_mats(g) && turns * 192 < rounds * (256 + RESULTS_OF_256) ? in_turns : together;
 }
 
@@ -270,20 +293,18 @@ void target_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t lar
                in_turns = wide && widest.pingpong;
     const bool halved = target_count_halved(g) > 0;
     const int64_t before = halved ? WIDE_ROWS : INT64_MAX;
-    many two = widest, three = widest, halves = tiles_of_halves(g),
-         behind = tiles_of_128(each * 128);
+    many two = widest, halves = tiles_of_halves(g), behind = tiles_of(g, 128, each * 128),
+         three = tiles_of(g, COLUMNS_OF_THREE, in_turns && !g->given ? THREE_TILES : 0);
     two.most = in_turns ? 2 * widest.columns : 0;
-    three.most = in_turns ? THREE_TILES : 0;
-    three.columns = COLUMNS_OF_THREE;
     if (halved)
         two.most = three.most = 0;
     else
         halves.most = behind.most = 0;
     const many all[TARGET_N_MANYS] = {
         fit_some(g),
-        {least(each * 64, before), JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
-        tiles_of_128(least(narrow ? INT64_MAX : each * 128, before)),
-        tiles_of_256(wide ? WIDE_ROWS : 0),
+        tiles_of(g, 64, least(each * 64, before)),
+        tiles_of(g, 128, least(narrow ? INT64_MAX : each * 128, before)),
+        tiles_of(g, 256, wide ? WIDE_ROWS : 0),
         two,
         three,
         halves,
@@ -310,6 +331,7 @@ rp_status target_tensor_tiles(const lowerer *L, const pass_group *gr, target_til
     uint32_t n;
     group g;
     RP_TRY(target_tensor_find_parts(L, gr, &g));
+    g.given = true;
     const int64_t most = target_few_rows(g.k);
     target_fit_many(&g, list, &n, most, INT64_MAX);
     *out = (target_tiles){.of = {{most, 0}}, .n = 1};
