@@ -102,9 +102,7 @@ static rp_status take_memory(compile_bench *b, const plan *p, rp_error *err) {
     if (!b->symbols) return rp_fail(err, RP_NOMEM, "memory to measure in");
     for (uint32_t i = 0; i < p->n_symbols; i++) {
         const plan_symbol *s = &p->symbols[i];
-        b->symbols[i] = IR_DIM_NOMINAL < s->min   ? s->min
-                        : IR_DIM_NOMINAL > s->max ? s->max
-                                                  : IR_DIM_NOMINAL;
+        b->symbols[i] = ir_dim_nominal_of(s->min, s->max);
     }
     for (int seg = PLAN_INPUT; seg <= PLAN_STATE; seg++)
         RP_TRY(take_leaves(b, p, (plan_seg)seg, err));

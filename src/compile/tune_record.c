@@ -23,10 +23,8 @@ static rp_status add_sizes(cache_key *k, const ir_dims *dims, rp_error *err) {
     base_buf_init(&b, 0);
     for (uint32_t i = 0; i < ir_dims_symbol_count(dims); i++) {
         const ir_symbol *s = ir_dims_symbol(dims, i);
-        const int64_t n = IR_DIM_NOMINAL < s->min   ? s->min
-                          : IR_DIM_NOMINAL > s->max ? s->max
-                                                    : IR_DIM_NOMINAL;
-        base_buf_printf(&b, "%s%s=%" PRId64, i ? " " : "", s->name, n);
+        base_buf_printf(&b, "%s%s=%" PRId64, i ? " " : "", s->name,
+                        ir_dim_nominal_of(s->min, s->max));
     }
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) st = cache_key_add(k, "sizes", b.data ? b.data : "", err);

@@ -68,6 +68,9 @@ bool ir_dims_assume_around(void *user, ir_dim_question q, ir_dim a, ir_dim b, in
 
 /* A size to estimate with: d where it is known, else the size within its bounds that is nearest to IR_DIM_NOMINAL. */
 #define IR_DIM_NOMINAL 256
+static inline int64_t ir_dim_nominal_of(int64_t min, int64_t max) {
+    return min > IR_DIM_NOMINAL ? min : max < IR_DIM_NOMINAL ? max : IR_DIM_NOMINAL;
+}
 int64_t ir_dim_nominal(const ir_dims *t, ir_dim d);
 
 /* Greatest constant that divides every coefficient and the constant: |v| of a constant, 6 of 12*T+6. d

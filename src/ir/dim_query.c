@@ -160,8 +160,7 @@ bool ir_dim_same(const ir_dims *t, ir_dim a, ir_dim b) {
 int64_t ir_dim_nominal(const ir_dims *t, ir_dim d) {
     int64_t lo, hi;
     ir_dim_bounds(t, d, &lo, &hi);
-    if (lo > IR_DIM_NOMINAL) return lo;
-    return hi < IR_DIM_NOMINAL ? hi : IR_DIM_NOMINAL;
+    return ir_dim_nominal_of(lo, hi);
 }
 
 void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max) {
