@@ -72,7 +72,7 @@ static int64_t now(const tuning *g) {
  * is not the launch's. Several wait for each other, by the wall. */
 static rp_status time_list(const compile_trial *t, int64_t *ns, rp_error *err) {
     hal_device *d = t->device;
-    int64_t each[MAX_REPEATS] = {0};
+    int64_t each[MAX_REPEATS * COMPILE_BENCH_LAUNCHES] = {0};
     hal_device_info info;
     d->ops->info(d, &info);
     const bool alone = info.unified && info.n_threads == 1;
@@ -104,18 +104,18 @@ static bool is_wanted(const tuning *g) {
 
 static rp_status read_choice(const tuning *g, subject *s, uint32_t i, uint32_t repeats, int64_t *ns,
                              rp_error *err) {
-    hal_launch list[MAX_REPEATS];
+    hal_launch list[MAX_REPEATS * COMPILE_BENCH_LAUNCHES];
+    const hal_launch *l[COMPILE_BENCH_LAUNCHES];
     compile_trial t = {.device = compile_bench_device(g->bench),
                        .label = s->k->label,
                        .choice = &s->choice[i],
-                       .launches = list,
-                       .n = repeats};
-    const hal_launch *l = compile_bench_launch(g->bench, s->at[i], s->k->name, &t.scratch);
+                       .launches = list};
+    const uint32_t n = compile_bench_launches(g->bench, s->at[i], s->k, l, &t.scratch);
     const uint64_t crowded = hal_device_counters(t.device)->crowded_lists;
     int64_t all = 0;
-    if (!l) return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no launch", s->k->name);
+    if (!n) return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no launch", s->k->name);
     if (!is_wanted(g)) return rp_fail(err, RP_CANCELLED, "measuring was stopped");
-    for (uint32_t k = 0; k < repeats; k++) list[k] = *l;
+    for (; t.n < repeats * n; t.n++) list[t.n] = *l[t.n % n];
     (void)atomic_fetch_add(&readings, 1);
     RP_TRY(g->t->time ? g->t->time(g->t->user, &t, &all, err) : time_list(&t, &all, err));
     *ns = all / repeats;
@@ -259,7 +259,7 @@ out:
     return st;
 }
 
-/* What a choice makes of the kernel: text and launch. */
+/* What a choice makes of the kernel: text and launches. */
 typedef struct outcome {
     base_hash128 text;
     long long items, grain;
@@ -269,12 +269,11 @@ static rp_status outcome_of(const tuning *g, const subject *s, uint32_t i, outco
                             rp_error *err) {
     const lower_piece *p = compile_bench_piece(g->bench, s->at[i]);
     size_t scratch;
-    const hal_launch *l = compile_bench_launch(g->bench, s->at[i], s->k->name, &scratch);
-    *out = (outcome){.items = l ? l->items : 0, .grain = l ? l->grain : 0};
-    for (uint32_t k = 0; k < p->n_kernels; k++)
-        if (strcmp(p->kernels[k].name, s->k->name) == 0)
-            return compile_kernel_hash(p, &p->kernels[k], &out->text, err);
-    return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no text", s->k->name);
+    const hal_launch *l[COMPILE_BENCH_LAUNCHES];
+    const uint32_t n = compile_bench_launches(g->bench, s->at[i], s->k, l, &scratch);
+    *out = (outcome){.grain = n ? l[0]->grain : 0};
+    for (uint32_t k = 0; k < n; k++) out->items += l[k]->items;
+    return compile_record_text(p, s->k, &out->text, err);
 }
 
 static bool same_outcome(const outcome *a, const outcome *b) {

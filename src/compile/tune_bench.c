@@ -261,16 +261,19 @@ const lower_piece *compile_bench_piece(const compile_bench *b, uint32_t number) 
     return &b->variants[number].entry->lowered;
 }
 
-const hal_launch *compile_bench_launch(const compile_bench *b, uint32_t number, const char *symbol,
-                                       size_t *scratch) {
+uint32_t compile_bench_launches(const compile_bench *b, uint32_t number, const lower_kernel *k,
+                                const hal_launch *out[COMPILE_BENCH_LAUNCHES], size_t *scratch) {
     const variant *v = &b->variants[number];
     const plan_piece *piece = &v->p->pieces[0];
     const lower_piece *low = &v->entry->lowered;
-    for (uint32_t i = 0; i < low->n_launches; i++) {
-        const hal_launch *l = &v->bound->launches[piece->first + i];
-        if (strcmp(low->launches[i].name, symbol) != 0) continue;
-        *scratch = v->bound->scratch;
-        return l->items > 0 ? l : NULL;
+    uint32_t n = 0;
+    *scratch = v->bound->scratch;
+    for (uint32_t i = 0; i < low->n_launches && n < COMPILE_BENCH_LAUNCHES; i++) {
+        const lower_launch *l = &low->launches[i];
+        if (k->n_tiles ? l->group != k->group : strcmp(l->name, k->name) != 0) continue;
+        const hal_launch *runs = &v->bound->launches[piece->first + i];
+        if (runs->items > 0) out[n++] = runs;
+        if (!k->n_tiles) break;
     }
-    return NULL;
+    return n;
 }

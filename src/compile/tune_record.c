@@ -42,6 +42,35 @@ rp_status compile_record_device(cache_key *k, hal_device *d, rp_error *err) {
     return st == RP_OK ? cache_key_addf(k, err, "threads", "%u", info.n_threads) : st;
 }
 
+static bool is_of(const lower_kernel *k, const lower_kernel *other) {
+    return k->n_tiles ? other->group == k->group : strcmp(other->name, k->name) == 0;
+}
+
+rp_status compile_record_text(const lower_piece *p, const lower_kernel *k, base_hash128 *out,
+                              rp_error *err) {
+    rp_status st = RP_OK;
+    base_hash128 one;
+    char hex[33];
+    uint32_t n = 0;
+    base_buf all;
+    base_buf_init(&all, 0);
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        if (!is_of(k, &p->kernels[i])) continue;
+        RP_TRY_OUT(compile_kernel_hash(p, &p->kernels[i], &one, err));
+        base_hash_hex(one, hex);
+        base_buf_puts(&all, hex);
+        n++;
+    }
+    RP_TRY_OUT(base_buf_status(&all, err));
+    if (n == 0)
+        st = rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no text", k->name);
+    else
+        *out = n == 1 ? one : base_hash(all.data, all.len);
+out:
+    base_buf_done(&all);
+    return st;
+}
+
 rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_device *d,
                              const lower_piece *p, const lower_kernel *k, cache_key **out,
                              rp_error *err) {
@@ -50,7 +79,7 @@ rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_d
     char hex[33];
     cache_key *key = cache_key_new();
     if (!key) return rp_fail(err, RP_NOMEM, "key of a tuning record");
-    RP_TRY_OUT(compile_kernel_hash(p, k, &hash, err));
+    RP_TRY_OUT(compile_record_text(p, k, &hash, err));
     base_hash_hex(hash, hex);
     RP_TRY_OUT(cache_key_add(key, "tuned", FORMAT, err));
     RP_TRY_OUT(cache_key_add(key, "function", k->label ? k->label : k->name, err));

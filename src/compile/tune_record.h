@@ -23,7 +23,10 @@ typedef struct compile_record {
 
 /* Adds what the times of d's kernels hang on: processor and threads. */
 rp_status compile_record_device(cache_key *k, hal_device *d, rp_error *err) RP_MUST_USE;
-/* The device, the compiler, the kernel and the sizes. p: lowered by the rules. Owned by the caller. */
+/* What a choice makes of k in p: its text, or that of all kernels of its group where it has tiles. */
+rp_status compile_record_text(const lower_piece *p, const lower_kernel *k, base_hash128 *out,
+                              rp_error *err) RP_MUST_USE;
+/* The device, the compiler, that text and the sizes. p: lowered by the rules. Owned by the caller. */
 rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_device *d,
                              const lower_piece *p, const lower_kernel *k, cache_key **out,
                              rp_error *err) RP_MUST_USE;

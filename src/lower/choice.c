@@ -49,6 +49,8 @@ bool lower_choice_eq(const lower_choice *a, const lower_choice *b) {
 /* --- lists ------------------------------------------------------------------------- */
 
 static uint32_t row_values(const lower_kernel *k, int out[MAX_VALUES]) {
+    for (uint32_t i = 0; i < k->n_tiles; i++) out[i] = k->tiles[i] == k->own_rows ? 0 : k->tiles[i];
+    if (k->n_tiles) return k->n_tiles;
     static const int rows[] = {12, 24, 48, 84, 168}; /* RP_MMF_ROWS at most, multiples of 12 */
     uint32_t n = 0;
     int64_t before = 0;

@@ -90,6 +90,8 @@ typedef struct lowerer {
 const char *lower_label(lowerer *L, const pass_group *gr, const char *name);
 /* What was chosen for the group; the rules' own where nothing was. */
 lower_choice lower_chosen(const lowerer *L);
+/* The same of a group that another one asks about. */
+lower_choice lower_chosen_of(const lowerer *L, const pass_group *gr);
 
 /* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 and f64 for those, i32 for other
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */

@@ -124,9 +124,17 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     return RP_OK;
 }
 
-lower_choice lower_chosen(const lowerer *L) {
+static lower_choice choice_at(const lowerer *L, size_t group) {
     const lower_options *o = L->opt;
-    return L->group_at < o->n_choices ? o->choices[L->group_at] : (lower_choice){0};
+    return group < o->n_choices ? o->choices[group] : (lower_choice){0};
+}
+
+lower_choice lower_chosen(const lowerer *L) {
+    return choice_at(L, L->group_at);
+}
+
+lower_choice lower_chosen_of(const lowerer *L, const pass_group *gr) {
+    return choice_at(L, (size_t)(gr - L->f->groups));
 }
 
 /* By the rules of t, and what was chosen in their place. */

@@ -107,13 +107,13 @@ typedef struct lower_launch {
     uint32_t group; /* of the fusion that it is of; UINT32_MAX: of none, it copies an output */
 } lower_launch;
 
-/* What a tuner may decide of a kernel, as bits of lower_kernel.may: the last of a kernel of a GPU, all others of the host. */
+/* What a tuner may decide of a kernel, as bits of lower_kernel.may: the last two of a kernel of a GPU, all but the last of the host. */
 #define LOWER_KNOB_LIST(X)                                                                        \
     X(VECTOR, vector, sched.vector)    /* bits of vectors that the compiler makes of loops */     \
     X(UNROLL, unroll, sched.unroll)    /* iterations of innermost loops side by side */           \
     X(GRAIN, grain, sched.grain)       /* doublings of the items that are worth another thread */ \
     X(TILE, tile, tile)                /* doublings of the neighbours that an item has */         \
-    X(ROWS, rows, rows)                /* of a work item of a float product, at most */           \
+    X(ROWS, rows, rows)                /* of a work item of a float product, or of a tile */      \
     X(THREADS, threads, sched.threads) /* of a block */
 
 typedef enum lower_knob {
@@ -131,6 +131,7 @@ typedef struct lower_choice {
     uint16_t rows;
 } lower_choice;
 #define LOWER_MAX_CHOICES 24
+#define LOWER_MAX_TILES 5
 
 /* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
 typedef struct lower_kernel {
@@ -147,6 +148,10 @@ typedef struct lower_kernel {
     uint32_t may;   /* bits of knobs that are not idle */
     int64_t rows,
         own_rows; /* of a float product: all at nominal sizes, and those of an item by the rules */
+    /* Of a product on tensor cores: rows that its tiles may have, ascending. It is measured with all launches of its group, whose kernels have other names where
+     * another is chosen. */
+    uint16_t tiles[LOWER_MAX_TILES];
+    uint32_t n_tiles;
     const char
         *label; /* where lower_options.labels asks for it: "mm(8x2048, 2048x3072)", nominal sizes */
 } lower_kernel;

@@ -306,6 +306,88 @@ static void classes_of_equal_tiles_share_a_kernel(void **state) {
     ir_graph_free(g);
 }
 
+/* What may be chosen of the rows of a tile, as text, in a graph of one product of so many rows and k, whose elements are what `lines` make of %0. */
+static void check_offer(const char *rows, int k, const char *lines, const char *want) {
+    char text[600], got[80] = "";
+    lower_choice list[LOWER_MAX_CHOICES], c;
+    lower_piece p;
+    ir_graph *g;
+    uint32_t n_subjects = 0;
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%x: bf16[T,%d], %%r: f32[T,1]) where T in %s {\n"
+                   "  %%w = param @w : bf16[2048,%d]\n"
+                   "  %%0 = matmul %%x, %%w {trans_b=true}\n%s }\n",
+                   k, rows, k, lines);
+    lower_text(text, &p, &g);
+    for (uint32_t i = 0; i < p.n_kernels; i++) {
+        const lower_kernel *of = &p.kernels[i];
+        if (!(of->may & LOWER_MAY(ROWS))) continue;
+        n_subjects++;
+        const uint32_t n = lower_choices(of, GEN_ISA_PORTABLE, list);
+        for (uint32_t j = 1; j < n; j++) {
+            const size_t at = strlen(got);
+            (void)snprintf(got + at, sizeof got - at, " %u", list[j].rows);
+        }
+        assert_false(lower_choice_parse(of, GEN_ISA_PORTABLE, "rows=84", &c));
+        assert_false(lower_choice_parse(of, GEN_ISA_PORTABLE, "threads=64", &c));
+        assert_int_equal(lower_choice_parse(of, GEN_ISA_PORTABLE, "rows=176", &c),
+                         strstr(want, "176") != NULL);
+    }
+    if (strcmp(got, want) != 0)
+        fail_msg("%s rows of k %d%s: \"%s\", want \"%s\"", rows, k, lines, got, want);
+    assert_int_equal(n_subjects, *want ? 1 : 0); /* a product is measured once */
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
+/* Where nothing but time hangs on it: not where k is in slices, and in turns only elements that have results by themselves. 2048 columns are 16 jobs: 512 rows are in tiles
+ * of 64. */
+static void tiles_are_offered_where_sums_ascend(void **state) {
+    static const char again[] = "  %1 = mul %0, %r\n  %2 = sigmoid %1\n  %3 = mul %1, %2\n"
+                                "  ret %0, %1, %3";
+    (void)state;
+    check_offer("[512,512]", 64, "  ret %0", " 128 176 192 256");
+    check_offer("[1,4096]", 64, "  ret %0", " 128 176 192 256");
+    check_offer("[600,4096]", 64, "  ret %0", " 64 176 192 256");
+    check_offer("[65,65]", 64, "  ret %0", " 128 176 192 256");
+    check_offer("[64,64]", 64, "  ret %0", "");
+    check_offer("[1,8]", 64, "  ret %0", "");
+    check_offer("[512,512]", 64, again, " 128 192 256");
+    check_offer("[512,512]", 8192, "  ret %0", ""); /* of two halves */
+    check_offer("[256,256]", 8192, "  ret %0", " 128 176 192 256");
+}
+
+/* A chosen tile is of the one class that is measured, and of rows that are made for it, by whoever makes them. */
+static void a_chosen_tile_is_told_to_who_makes_its_rows(void **state) {
+    static const char text[] =
+        "graph @g(%x: bf16[T,64]) where T in [1,4096] {\n  %a = param @a : bf16[2048,64]\n"
+        "  %b = param @b : bf16[64,2048]\n  %0 = matmul %x, %a {trans_b=true}\n"
+        "  %1 = cast %0 {dtype=bf16}\n  %2 = matmul %1, %b {trans_b=true}\n  ret %2 }\n";
+    lower_choice of[2] = {{.rows = 128}, {.rows = 192}};
+    lower_options o = {.target = GEN_CUDA, .choices = of, .n_choices = 2};
+    lower_piece p;
+    rp_error err = {0};
+    ir_graph *g, *opt;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
+    CHECK_OK(target_lower(opt, &o, &p, &err), &err);
+    assert_int_equal(p.n_launches, 3);
+    for (uint32_t i = 0; i < p.n_launches; i++) {
+        static const char *const chosen[] = {"_x128", "_m128c", "_p192c"};
+        const lower_alt *a = p.launches[i].alts;
+        while (a->max < 256) a++;
+        if (!strstr(a->symbol, chosen[i]))
+            fail_msg("256 rows are done by %s, not %s", a->symbol, chosen[i]);
+    }
+    assert_int_equal(count(p.source, "_m128c(char *"), 1);
+    assert_int_equal(count(p.source, "_m128(char *"), 1); /* the class behind it */
+    assert_non_null(strstr(p.source, "n <= 64 ? 64 : n <= 8448 ? 192 : "));
+    lower_done(&p);
+    ir_graph_free(opt);
+    ir_graph_free(g);
+}
+
 /* Sums over so much k of so few columns are of two halves from 257 to 512 rows, whatever shares their kernel. */
 static void long_sums_are_of_two_halves(void **state) {
     static const struct {
@@ -377,15 +459,18 @@ static void only_products_have_the_fewest_steps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_hold_every_column),
-                                       cmocka_unit_test(jobs_hold_whole_units),
-                                       cmocka_unit_test(angles_are_gathered_by_the_product),
-                                       cmocka_unit_test(few_rows_are_gathered_by_the_product),
-                                       cmocka_unit_test(made_rows_have_room),
-                                       cmocka_unit_test(norms_have_a_template),
-                                       cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
-                                       cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
-                                       cmocka_unit_test(long_sums_are_of_two_halves),
-                                       cmocka_unit_test(only_products_have_the_fewest_steps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_hold_every_column),
+        cmocka_unit_test(jobs_hold_whole_units),
+        cmocka_unit_test(angles_are_gathered_by_the_product),
+        cmocka_unit_test(few_rows_are_gathered_by_the_product),
+        cmocka_unit_test(made_rows_have_room),
+        cmocka_unit_test(norms_have_a_template),
+        cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
+        cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
+        cmocka_unit_test(tiles_are_offered_where_sums_ascend),
+        cmocka_unit_test(a_chosen_tile_is_told_to_who_makes_its_rows),
+        cmocka_unit_test(long_sums_are_of_two_halves),
+        cmocka_unit_test(only_products_have_the_fewest_steps)};
     return cmocka_run_group_tests_name("unit/lower_tensor", tests, NULL, NULL);
 }

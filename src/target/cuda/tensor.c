@@ -175,13 +175,15 @@ static void put_sliced(lowerer *L, const group *g) {
     base_buf_puts(&L->source, ";\n    }\n");
 }
 
-/* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks; "h128x2": of two halves. */
+/* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks; "h128x2": of two halves. A tuner's kernel, "m64c", is one class's alone: what is made
+ * ONCE hangs on the class. */
 static char *many_name(lowerer *L, const char *base, const many *m) {
     const bool halves = target_has_halves(m);
     if (halves || m->most <= TARGET_SOME_ROWS)
         return base_arena_printf(L->arena, "%s_%c%" PRId64 "x%" PRId64, base, halves ? 'h' : 's',
                                  m->columns, m->splits);
-    return base_arena_printf(L->arena, "%s_%c%" PRId64, base, m->pingpong ? 'p' : 'm', m->columns);
+    return base_arena_printf(L->arena, "%s_%c%" PRId64 "%s", base, m->pingpong ? 'p' : 'm',
+                             m->columns, m->chosen ? "c" : "");
 }
 
 static void put_tile(lowerer *L, const group *g, const many *m) {
@@ -347,6 +349,24 @@ static rp_status find_rotary(lowerer *L, const pass_group *gr, group *g) {
     return RP_OK;
 }
 
+/* What a tuner may choose, of the kernel of the class that it measures. */
+static void offer_tiles(const lowerer *L, const lower_launch *l, const group *g, const many *list,
+                        uint32_t n) {
+    uint16_t heights[LOWER_MAX_TILES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t n_heights = list[i].measured ? target_many_heights(g, &list[i], heights) : 0;
+        const char *symbol = l->alts[l->n_alts - n + i].symbol;
+        for (uint32_t k = 0; n_heights > 1 && k < L->out->n_kernels; k++) {
+            lower_kernel *of = &L->out->kernels[k];
+            if (strcmp(of->name, symbol) != 0) continue;
+            of->may = LOWER_MAY(ROWS);
+            of->own_rows = list[i].columns;
+            of->n_tiles = n_heights;
+            memcpy(of->tiles, heights, sizeof heights);
+        }
+    }
+}
+
 rp_status target_tensor_group(lowerer *L, const lower_matmul *m) {
     const pass_group *gr = m->gr;
     const char *name = m->name;
@@ -384,6 +404,7 @@ rp_status target_tensor_group(lowerer *L, const lower_matmul *m) {
     for (uint32_t i = 0; i < n_many; i++)
         if (!shares_alt(&made, many_name(L, name, &list[i]), list[i].most))
             RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));
+    offer_tiles(L, &made, &g, list, n_many);
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim blocks = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, TARGET_FEW_ROWS - 1)),
                                     TARGET_FEW_ROWS);

@@ -28,6 +28,8 @@ typedef struct target_tensor_parts {
     bool alone;                      /* and touches no memory but its result's */
     const target_tiles *to; /* in which the result lies; NULL: rows, one behind the other */
     bool rotary;            /* every part has one */
+    int64_t measured;       /* rows, where a tuner measures */
+    int64_t chosen;         /* of a tile of the class of so many; 0: by the rules */
     bool
         given; /* rows lie in tiles already, which who made them chose without knowing of `direct` */
 } target_tensor_parts;
@@ -57,6 +59,8 @@ typedef struct target_many {
     int64_t piece;   /* rows whose sums are in shared memory at once */
     uint32_t per_sm; /* blocks a multiprocessor */
     bool pingpong;   /* rk_pingpong_rows, not rk_many_rows */
+    bool measured;   /* of the rows that a tuner measures, which may have other tiles */
+    bool chosen;     /* and has */
 } target_many;
 
 /* Whether m is for many rows whose k is in two slices (rk_half_part of the template). */
@@ -78,6 +82,9 @@ void target_fit_many(target_tensor_parts *g, target_many *list, uint32_t *n, int
                      int64_t largest);
 /* As rk_many_rows or rk_pingpong_rows of the template. */
 int64_t target_many_bytes(const target_many *m);
+/* Rows that tiles of class m may have, ascending, where nothing but the time that they take hangs on it. */
+uint32_t target_many_heights(const target_tensor_parts *g, const target_many *m,
+                             uint16_t out[LOWER_MAX_TILES]);
 /* Jobs of so many tiles of a template for many rows, units of one of part p, and of any at most. */
 int64_t target_count_jobs(const target_tensor_parts *g, int64_t tiles);
 int64_t target_job_units(const target_tensor_part *p, int64_t tiles);

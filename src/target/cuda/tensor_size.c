@@ -145,10 +145,26 @@ void target_tensor_columns(const lowerer *L, group *g, int64_t columns) {
     count_units(L, g);
 }
 
+/* Rows that a tuner measures: with the sizes of compile_bench. */
+static rp_status count_measured(const lowerer *L, ir_dim rows, int64_t *out) {
+    const ir_dims *t = ir_graph_dims(L->g);
+    const uint32_t n = ir_dims_symbol_count(t);
+    int64_t *values = base_arena_array(L->arena, n + 1u, sizeof *values);
+    if (!values) return rp_fail(L->err, RP_NOMEM, "rows of a product");
+    for (uint32_t i = 0; i < n; i++) {
+        const ir_symbol *s = ir_dims_symbol(t, i);
+        values[i] = ir_dim_nominal_of(s->min, s->max);
+    }
+    *out = ir_dim_eval(t, rows, values);
+    return RP_OK;
+}
+
 rp_status target_tensor_find_parts(const lowerer *L, const pass_group *gr, group *g) {
     pass_weights w;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
-    *g = (group){.k = w.k, .given = target_is_arranged(L, gr->lhs)};
+    *g = (group){
+        .k = w.k, .given = target_is_arranged(L, gr->lhs), .chosen = lower_chosen_of(L, gr).rows};
+    RP_TRY(count_measured(L, lower_flat_rows(L, ir_node_at(L->g, gr->lhs)), &g->measured));
     g->parts = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *g->parts);
     if (!g->parts) return rp_fail(L->err, RP_NOMEM, "parts of a product");
     for (uint32_t i = 0; i < gr->n_segs; i++)
@@ -285,6 +301,35 @@ static many fit_widest(const group *g) {
     return has_even_mats(g) && turns * 192 < rounds * (256 + RESULTS_OF_256) ? in_turns : together;
 }
 
+/* Of classes whose sums are one ascending sum. */
+uint32_t target_many_heights(const group *g, const many *m, uint16_t out[LOWER_MAX_TILES]) {
+    static const uint16_t heights[LOWER_MAX_TILES] = {64, 128, COLUMNS_OF_THREE, COLUMNS_IN_TURNS,
+                                                      256};
+    uint32_t n = 0;
+    if (m->slices > 1 || m->most <= TARGET_SOME_ROWS) return 0;
+    for (int i = 0; i < LOWER_MAX_TILES; i++) {
+        const many own = tiles_of(g, heights[i], m->most);
+        const bool turns = heights[i] == COLUMNS_OF_THREE || heights[i] == COLUMNS_IN_TURNS;
+        if ((turns && !has_even_mats(g)) || target_many_bytes(&own) > SHARED ||
+            (heights[i] == COLUMNS_OF_THREE && (!own.pingpong || g->given)))
+            continue;
+        out[n++] = heights[i];
+    }
+    return n;
+}
+
+/* What a tuner chose for the class of more rows than `end`, if it measures that one. */
+static void choose_tiles(const group *g, many *m, int64_t end) {
+    uint16_t heights[LOWER_MAX_TILES];
+    m->measured = g->measured > end && g->measured <= m->most;
+    if (!m->measured || !g->chosen || g->chosen == m->columns) return;
+    for (uint32_t i = target_many_heights(g, m, heights); i-- > 0;)
+        if (heights[i] == g->chosen) {
+            *m = tiles_of(g, g->chosen, m->most);
+            m->measured = m->chosen = true;
+        }
+}
+
 void target_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
     const int64_t jobs = target_count_jobs(g, JOB_TILES),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
@@ -313,7 +358,8 @@ void target_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t lar
     *n = 0;
     for (int i = 0; i < TARGET_N_MANYS && largest > end; i++) {
         if (all[i].most <= end) continue;
-        list[(*n)++] = all[i];
+        list[*n] = all[i];
+        choose_tiles(g, &list[(*n)++], end);
         end = all[i].most;
     }
 }
