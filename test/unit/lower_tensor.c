@@ -357,6 +357,33 @@ static void tiles_are_offered_where_sums_ascend(void **state) {
     check_offer("[256,256]", 8192, "  ret %0", " 128 176 192 256");
 }
 
+static uint32_t kernels_of_rows(const char *rows) {
+    char text[300];
+    lower_piece p;
+    ir_graph *g;
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%x: bf16[T,64]) where T in %s {\n"
+                   "  %%w = param @w : bf16[2048,64]\n"
+                   "  %%0 = matmul %%x, %%w {trans_b=true}\n  ret %%0 }\n",
+                   rows);
+    lower_text(text, &p, &g);
+    const uint32_t n = p.n_kernels;
+    lower_done(&p);
+    ir_graph_free(g);
+    return n;
+}
+
+static void rows_that_cannot_be_have_no_kernel(void **state) {
+    (void)state;
+    assert_int_equal(kernels_of_rows("[1,1]"), 1);
+    assert_int_equal(kernels_of_rows("[5,8]"), 1);
+    assert_int_equal(kernels_of_rows("[1,8]"), 2);
+    assert_int_equal(kernels_of_rows("[512,512]"), 2); /* one arranges the rows */
+    assert_int_equal(kernels_of_rows("[8,9]"), 3);
+    assert_int_equal(kernels_of_rows("[9,64]"), 2);
+    assert_int_equal(kernels_of_rows("[512,513]"), 4);
+}
+
 /* A chosen tile is of the one class that is measured, and of rows that are made for it, by whoever makes them. */
 static void a_chosen_tile_is_told_to_who_makes_its_rows(void **state) {
     static const char text[] =
@@ -469,6 +496,7 @@ int main(void) {
         cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
         cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
         cmocka_unit_test(tiles_are_offered_where_sums_ascend),
+        cmocka_unit_test(rows_that_cannot_be_have_no_kernel),
         cmocka_unit_test(a_chosen_tile_is_told_to_who_makes_its_rows),
         cmocka_unit_test(long_sums_are_of_two_halves),
         cmocka_unit_test(only_products_have_the_fewest_steps)};

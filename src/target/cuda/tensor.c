@@ -320,7 +320,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     lower_write_args(L, 1);
     if (g->own) target_rows_args(L, g->own); /* of all classes */
     made.alts[made.n_alts++] = (lower_alt){.max = g->own ? 1 : most};
-    if (g->own && most > 1) {
+    if (g->apart) {
         const many apart_rows = {.most = most, .columns = 1};
         RP_TRY(put_arrange(L, base, rows, g, &apart_rows, &made.alts[made.n_alts++]));
     }
@@ -390,17 +390,18 @@ rp_status target_tensor_group(lowerer *L, const lower_matmul *m) {
     RP_TRY(find_rotary(L, gr, &g));
     RP_TRY(target_tensor_find_direct(L, gr, &g));
     if (g.alone) RP_TRY(target_arranged_find(L, gr, &g.to));
-    target_fit_many(&g, list, &n_many, most, largest);
-    const bool made_apart = g.own && most > 1 && largest > 1;
-    if ((n_many || made_apart) && !target_is_arranged(L, gr->lhs))
+    target_fit_many(&g, list, &n_many, least > most ? least - 1 : most, largest);
+    g.apart = g.own && most > 1 && largest > 1 && least <= most;
+    if ((n_many || g.apart) && !target_is_arranged(L, gr->lhs))
         RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
     L->args[0] = from;
     L->args[1] = m->operand[1];
     L->args[2] = arranged;
     L->n_args = 3;
     add_gathered_args(L, &g);
-    RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
-    if (most > 1) RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
+    if (least <= 1) RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
+    if (most > 1 && least <= most && largest > 1)
+        RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
     for (uint32_t i = 0; i < n_many; i++)
         if (!shares_alt(&made, many_name(L, name, &list[i]), list[i].most))
             RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));

@@ -22,6 +22,7 @@ typedef struct target_tensor_parts {
     rp_dtype x;                      /* of rows */
     const target_rows *own;          /* makes few of them in the kernel; NULL: they are in memory */
     const target_gathered *gathered; /* where few of them are gathered from; NULL: they are not */
+    bool apart;                      /* there may be so few that it makes, but not in the kernel */
     int64_t k, units, columns;       /* of a unit, of each of its matrices */
     int64_t tiles;                   /* of a unit, at most */
     bool direct;                     /* every epilogue is elementwise */
