@@ -78,6 +78,10 @@ typedef struct rp_sdpa_args {
 } rp_sdpa_args;
 /* softmax(q k^T * scale + bias) v as f32[...,H,T,DV] (of f64 operands f64); a row that sees nothing gives zeros, as torch's does. */
 RP_API rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a);
+/* The same, and the log-sum-exp of each row's scores, as they are behind scale, softcap, bias and masks: *lse f32[...,H,T] (of f64 f64), -inf for a row that
+ * sees nothing. The natural logarithm, as torch's _scaled_dot_product_flash_attention and flash-attn give it: with it attention over parts of the columns
+ * is joined. Compiled, it keeps all columns, also those that a mask by position hides (docs/ir.md). lse may be NULL. */
+RP_API rp_tensor rp_sdpa_lse(const rp_sdpa_args *a, rp_tensor *lse);
 
 /* ---- images and sequences ---- */
 
@@ -129,6 +133,7 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 #define rp_rope_interleaved(...) RP_AT("rp_rope_interleaved", (rp_rope_interleaved)(__VA_ARGS__))
 #define rp_scaled_dot_product_attention(...) \
     RP_AT("rp_scaled_dot_product_attention", (rp_scaled_dot_product_attention)(__VA_ARGS__))
+#define rp_sdpa_lse(...) RP_AT("rp_sdpa_lse", (rp_sdpa_lse)(__VA_ARGS__))
 #define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
 #define rp_conv_transpose2d(...) RP_AT("rp_conv_transpose2d", (rp_conv_transpose2d)(__VA_ARGS__))
 #define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))

@@ -63,14 +63,17 @@ static rp_tensor near(const rp_sdpa_args *a, rp_dim rows, rp_dim cols) {
     return rp_and(seen, past);
 }
 
-/* exp(-inf - -inf) is no number: a row that sees nothing is compared with the least number, and its sum of 0 with 1, which
- * the sum of any other row reaches by its greatest element. */
-static rp_tensor safe_softmax(rp_tensor x) {
+/* softmax(x), and to *lse, where that is wanted, log(sum(exp(x))), along the last axis. exp(-inf - -inf) is no number: where a row may
+ * be blind, which sees nothing, it is compared with the least number, and its sum of 0 with 1, which the sum of any other row reaches by
+ * its greatest element. Its lse is -inf. */
+static rp_tensor weights_of(rp_tensor x, bool blind, rp_tensor *lse) {
     const rp_dtype t = rp_tensor_dtype(x);
     const double least = t == RP_DTYPE_F64 ? -DBL_MAX : -(double)FLT_MAX;
-    rp_tensor m = rp_max(trace_greatest(x, -1), rp_const(x.graph, t, least));
+    rp_tensor m = trace_greatest(x, -1);
+    if (blind) m = rp_max(m, rp_const(x.graph, t, least));
     rp_tensor e = rp_exp(rp_sub(x, m)), sum = rp_sum(e, -1, true);
-    return rp_div(e, rp_max(sum, rp_const(x.graph, t, 1)));
+    if (lse) *lse = rp_squeeze(rp_add(m, rp_log(sum)), -1);
+    return rp_div(e, blind ? rp_max(sum, rp_const(x.graph, t, 1)) : sum);
 }
 
 /* 0 where it is not known. */
@@ -85,16 +88,21 @@ static double scale_of(const rp_sdpa_args *a) {
     return 0;
 }
 
-rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
-    heads h;
-    if (!a) return trace_null(NULL, "scaled_dot_product_attention: args");
+static bool can_attend(const rp_sdpa_args *a, heads *h) {
     if (a->window < 0 && trace_ready(a->q.graph)) {
         (void)rp_fail(&a->q.graph->err, RP_INVALID,
                       "scaled_dot_product_attention: a window of %lld over %s; 0 is none",
                       (long long)a->window, trace_type_text(a->q.graph, a->k).s);
-        return trace_bad(a->q.graph);
+        return false;
     }
-    if (!heads_of(a, &h)) return trace_bad(a->q.graph);
+    return heads_of(a, h);
+}
+
+rp_tensor rp_sdpa_lse(const rp_sdpa_args *a, rp_tensor *lse) {
+    heads h;
+    if (!a) return trace_null(NULL, "scaled_dot_product_attention: args");
+    if (lse) *lse = trace_bad(a->q.graph);
+    if (!can_attend(a, &h)) return trace_bad(a->q.graph);
     double scale = scale_of(a);
     if (scale == 0) return trace_bad(a->q.graph);
     rp_tensor s = rp_mul_scalar(grouped(a->q, a->k, true, h), scale);
@@ -108,5 +116,9 @@ rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     /* A row behind the last column and its window sees nothing. */
     bool all_see = a->window == 0 || (a->causal && rp_dim_compare(rows, RP_DIM_LE, cols) == RP_YES);
     bool blind = trace_given(a->mask) || trace_given(a->bias) || !all_see;
-    return grouped(blind ? safe_softmax(s) : rp_softmax(s, -1), a->v, false, h);
+    return grouped(weights_of(s, blind, lse), a->v, false, h);
+}
+
+rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
+    return rp_sdpa_lse(a, NULL);
 }

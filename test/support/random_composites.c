@@ -294,7 +294,11 @@ static item dense_attention(gen *q) {
     a.causal = flip(q);
     a.window = pick(q, 3) == 0 ? 1 + (int64_t)pick(q, 4) : 0;
     a.softcap = pick(q, 4) == 0 ? 5 : 0;
-    return made(rp_scaled_dot_product_attention(&a), q->x.most, false);
+    if (pick(q, 4) != 0) return made(rp_scaled_dot_product_attention(&a), q->x.most, false);
+    rp_tensor lse, y = rp_sdpa_lse(&a, &lse);
+    /* -inf of rows that see nothing */
+    lse = rp_max(lse, rp_const(&q->g, RP_DTYPE_F32, -64));
+    return made(rp_add(y, rp_unsqueeze(lse, -1)), q->x.most + 128, false);
 }
 
 enum { BLOCK = 4, WIDTH = 3, REQUESTS = 2, BLOCKS = 5 };

@@ -1,0 +1,284 @@
+/* Calls that are made of several ops against what torch gave (torch_calls.txt, which torch_calls.py writes): by the interpreter, compiled and
+ * eager, and on the emulated GPU, each with sizes that are numbers and with sizes that are symbols.
+ *
+ * A case is a line "call NAME KEY=INTEGER ...", a line "in VALUES" for each input of the graph that the function NAME makes here, a
+ * line "out BOUND VALUES" for each output: |x - value| <= BOUND * max(1, |value|). */
+#include <math.h>
+
+#include "support/both_gpu.h"
+
+#include "reprise/reprise.h"
+
+enum { MOST_OUT = 4, MOST_BYTES = 1 << 16 };
+
+/* What a case says, and the graph that is made of it. */
+typedef struct call {
+    const char *line, *end; /* "NAME KEY=INTEGER ..." */
+    bool symbols;
+    rp_graph *g;
+    rp_tensor out[MOST_OUT];
+    uint32_t n_out;
+    char sized[8][16]; /* names of the symbols */
+    int64_t size[8];
+    uint32_t n_sized;
+} call;
+
+/* `otherwise` where the case does not say it. */
+static int64_t told(const call *c, const char *key, int64_t otherwise) {
+    const size_t n = strlen(key);
+    for (const char *p = c->line; p + n < c->end; p++)
+        if (p[0] == ' ' && strncmp(p + 1, key, n) == 0 && p[1 + n] == '=')
+            return strtoll(p + n + 2, NULL, 10);
+    return otherwise;
+}
+
+/* The size that the case gives, as a number or as a symbol from `least` on. */
+static rp_dim size(call *c, const char *key, int64_t least) {
+    const int64_t n = told(c, key, -1);
+    assert_true(n >= 0);
+    if (!c->symbols) return rp_dim_const(n);
+    uint32_t i = 0;
+    while (i < c->n_sized && strcmp(c->sized[i], key) != 0) i++;
+    if (i == c->n_sized) {
+        assert_true(i < 8);
+        (void)snprintf(c->sized[i], sizeof c->sized[i], "%s", key);
+        c->size[c->n_sized++] = n;
+    }
+    return rp_symbol(c->g, c->sized[i], least, least + 12);
+}
+
+static void give(call *c, rp_tensor y) {
+    assert_true(c->n_out < MOST_OUT);
+    c->out[c->n_out++] = y;
+}
+
+/* --- the calls ---------------------------------------------------------------------- */
+
+static void sdpa_lse(call *c) {
+    const int64_t h = told(c, "H", 1), kv = told(c, "KV", 1), d = told(c, "D", 4);
+    rp_dim t = size(c, "T", 0), s = size(c, "S", 1);
+    rp_sdpa_args a = {.q = rp_input(c->g, "q", RP_DTYPE_F32, RP_SHAPE(2, h, t, d)),
+                      .k = rp_input(c->g, "k", RP_DTYPE_F32, RP_SHAPE(2, kv, s, d)),
+                      .v = rp_input(c->g, "v", RP_DTYPE_F32, RP_SHAPE(2, kv, s, 3)),
+                      .causal = told(c, "causal", 0) != 0,
+                      .window = told(c, "window", 0),
+                      .softcap = (double)told(c, "softcap", 0)};
+    if (told(c, "mask", 0)) a.mask = rp_input(c->g, "m", RP_DTYPE_BOOL, RP_SHAPE(t, s));
+    rp_tensor lse;
+    give(c, rp_sdpa_lse(&a, &lse));
+    give(c, lse);
+}
+
+/* --- running ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*make)(call *c);
+} calls[] = {{"sdpa_lse", sdpa_lse}};
+
+static void make(call *c) {
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const size_t n = strlen(calls[i].name);
+        if (strncmp(c->line, calls[i].name, n) != 0 || (c->line[n] != ' ' && c->line[n] != '\n'))
+            continue;
+        calls[i].make(c);
+        return;
+    }
+    fail_msg("%.*s: no such call", (int)(c->end - c->line), c->line);
+}
+
+/* Leaves in the sizes of the case: seeds decide what symbols are. */
+static void leaves(both *b, const call *c) {
+    rp_error err = {0};
+    const ir_dims *t = ir_graph_dims(b->g);
+    for (uint64_t seed = 1;; seed++) {
+        bool ok = true;
+        CHECK_OK(both_leaves(b, seed, &err), &err);
+        for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
+            for (uint32_t k = 0; k < c->n_sized; k++)
+                if (strcmp(ir_dims_symbol(t, i)->name, c->sized[k]) == 0)
+                    ok = ok && b->l.symbols[i] == c->size[k];
+        if (ok) return;
+        random_leaves_done(&b->l);
+        assert_true(seed < 100000);
+    }
+}
+
+static both made(call *c) {
+    rp_error err = {0};
+    char *text = NULL;
+    both b = {0};
+    c->g = rp_graph_new("call");
+    make(c);
+    const rp_status st = rp_graph_finish(c->g, c->out, c->n_out, &err);
+    if (st != RP_OK) fail_msg("%.*s: %s", (int)(c->end - c->line), c->line, err.text);
+    CHECK_OK(rp_graph_print(c->g, &text, &err), &err);
+    CHECK_OK(ir_parse(text, strlen(text), &b.g, &err), &err);
+    leaves(&b, c);
+    rp_free(text);
+    rp_graph_free(c->g);
+    return b;
+}
+
+/* The rest of the line at *at behind `word`; *at is the next line. */
+static const char *line_of(const char **at, const char *word) {
+    const size_t n = strlen(word);
+    if (strncmp(*at, word, n) != 0) fail_msg("%.40s: wants %s", *at, word);
+    const char *rest = *at + n;
+    *at = strchr(rest, '\n');
+    assert_non_null(*at);
+    (*at)++;
+    return rest;
+}
+
+static void numbers(const char *from, ir_value *v) {
+    for (int64_t i = 0; i < v->n; i++) {
+        char *end = NULL;
+        v->data[i] = strtod(from, &end);
+        if (end == from)
+            fail_msg("%.60s: %lld numbers where %lld are wanted", from, (long long)i,
+                     (long long)v->n);
+        from = end;
+    }
+    while (*from == ' ') from++;
+    if (*from != '\n') fail_msg("%.40s: more numbers than %lld", from, (long long)v->n);
+}
+
+static bool is_near(double a, double b, double bound) {
+    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+    return a == b || fabs(a - b) <= bound * fmax(1, fabs(b));
+}
+
+static void check(const call *c, const char *who, uint32_t o, const ir_value *got,
+                  const ir_value *want, double bound) {
+    for (int64_t i = 0; i < want->n; i++)
+        if (!is_near(got->data[i], want->data[i], bound))
+            fail_msg("%.*s%s, %s: output %u, element %lld is %.9g, torch's %.9g",
+                     (int)(c->end - c->line), c->line, c->symbols ? " with symbols" : "", who, o,
+                     (long long)i, got->data[i], want->data[i]);
+}
+
+static void check_outputs(const call *c, const both *b, const plan_run *gpu_run, const char **at) {
+    const uint32_t n = ir_output_count(b->g);
+    const plan_run *runs[] = {&b->code, &b->eager, gpu_run};
+    static const char *const names[] = {"compiled", "op by op", "on a GPU"};
+    ir_value *got[3] = {NULL};
+    for (int k = 0; k < 3 && runs[k]; k++) {
+        got[k] = base_alloc_array(n + runs[k]->n_input + 1u, sizeof **got);
+        assert_non_null(got[k]);
+        for (uint32_t o = 0; o < n; o++) got[k][o] = both_room(&b->want[o]);
+        for (uint32_t i = 0; i < runs[k]->n_input; i++) got[k][n + i] = both_room(&b->inputs[i]);
+        plan_run_values(b->g, runs[k], got[k]);
+    }
+    for (uint32_t o = 0; o < n; o++) {
+        char *values = NULL;
+        const double bound = strtod(line_of(at, "out "), &values);
+        ir_value want = both_room(&b->want[o]);
+        numbers(values, &want);
+        check(c, "interpreted", o, &b->want[o], &want, bound);
+        for (int k = 0; k < 3 && runs[k]; k++) check(c, names[k], o, &got[k][o], &want, bound);
+        ir_value_done(&want);
+    }
+    for (int k = 0; k < 3 && runs[k]; k++) {
+        for (uint32_t i = 0; i < n + runs[k]->n_input; i++) ir_value_done(&got[k][i]);
+        base_free(got[k]);
+    }
+}
+
+/* at: behind the line of the call. Gives what is behind the case. */
+static const char *run_case(const char *line, const char *at, bool symbols) {
+    rp_error err = {0};
+    call c = {.line = line, .end = strchr(line, '\n'), .symbols = symbols};
+    both b = made(&c);
+    plan_run on_gpu = {0};
+    for (uint32_t i = 0; i < b.l.n[IR_LEAF_INPUT]; i++)
+        numbers(line_of(&at, "in"), &b.l.leaf[IR_LEAF_INPUT][i]);
+    if (both_run(&b, gen_isa_best(), &err) != RP_OK)
+        fail_msg("%.*s: %s: %s", (int)(c.end - line), line, b.at, err.text);
+    const char *d = both_differ(&b);
+    if (d) fail_msg("%.*s: compiled and op by op: %s", (int)(c.end - line), line, d);
+    if (!gpu.why_not) {
+        const plan_run_options o = both_on_gpu(true, true);
+        if (plan_run_graph(b.g, &b.l, &o, &on_gpu, &err) != RP_OK)
+            fail_msg("%.*s: on a GPU: %s", (int)(c.end - line), line, err.text);
+        d = plan_run_differs(b.g, &b.code, &on_gpu);
+        if (d) fail_msg("%.*s: compiled and on a GPU: %s", (int)(c.end - line), line, d);
+    }
+    check_outputs(&c, &b, gpu.why_not ? NULL : &on_gpu, &at);
+    plan_run_done(&on_gpu);
+    both_done(&b);
+    return at;
+}
+
+/* ONLY_CALL=NAME: that one alone. */
+static bool is_left_out(const char *line) {
+    const char *name = getenv("ONLY_CALL");
+    return name && strncmp(line, name, strlen(name)) != 0;
+}
+
+static void calls_give_what_torch_gives(void **state) {
+    rp_error err = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    unsigned n = 0;
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    CHECK_OK(base_file_read("test/num/torch_calls.txt", (size_t)1 << 24, &text, &bytes, &err),
+             &err);
+    for (const char *at = text; *at; n++) {
+        const char *line = line_of(&at, "call "), *rest = at;
+        if (is_left_out(line)) {
+            at = strstr(rest, "\ncall ");
+            if (!at) break;
+            at++;
+            continue;
+        }
+        (void)run_case(line, rest, false);
+        at = run_case(line, rest, true);
+    }
+    assert_true(n > 0);
+    base_free(text);
+}
+
+/* --- errors ------------------------------------------------------------------------- */
+
+static rp_tensor f32(rp_graph *g, const char *name, rp_shape s) {
+    return rp_input(g, name, RP_DTYPE_F32, s);
+}
+
+static rp_tensor heads_that_do_not_divide(rp_graph *g) {
+    rp_tensor kv = f32(g, "k", RP_SHAPE(2, 5, 4)), lse;
+    return rp_sdpa_lse(&(rp_sdpa_args){.q = f32(g, "q", RP_SHAPE(3, 5, 4)), .k = kv, .v = kv},
+                       &lse);
+}
+
+static const struct {
+    rp_tensor (*make)(rp_graph *g);
+    const char *text; /* behind the line and the call */
+} wrong[] = {
+    {heads_that_do_not_divide,
+     "scaled_dot_product_attention: wants q [...,H,T,D], k [...,KV,S,D] and v [...,KV,S,DV] with "
+     "KV dividing H, not f32[3,5,4], f32[2,5,4] and f32[2,5,4]"},
+};
+
+static void what_calls_cannot_take_is_told(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("wrong");
+        rp_tensor y = wrong[i].make(g);
+        assert_int_not_equal(rp_graph_finish(g, &y, 1, &err), RP_OK);
+        if (!strstr(err.text, wrong[i].text) || !strstr(err.text, "torch_calls.c:"))
+            fail_msg("%s\nnot: %s", err.text, wrong[i].text);
+        rp_graph_free(g);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_give_what_torch_gives),
+        cmocka_unit_test(what_calls_cannot_take_is_told),
+    };
+    return cmocka_run_group_tests_name("num/torch_calls", tests, both_gpu_set_up,
+                                       both_gpu_tear_down);
+}
