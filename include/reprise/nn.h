@@ -83,6 +83,23 @@ RP_API rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a);
  * is joined. Compiled, it keeps all columns, also those that a mask by position hides (docs/ir.md). lse may be NULL. */
 RP_API rp_tensor rp_sdpa_lse(const rp_sdpa_args *a, rp_tensor *lse);
 
+/* Attention over B sequences of several lengths, which lie one behind the other: sequence i has rows cu_q[i] to cu_q[i+1] - 1 of q and rows
+ * cu_k[i] to cu_k[i+1] - 1 of k and v, and its rows see those columns alone. torch.nn.attention.varlen, flash_attn_varlen_func. */
+typedef struct rp_varlen_args {
+    rp_tensor q;          /* [T,H,D] */
+    rp_tensor k, v;       /* [S,KV,D] and [S,KV,DV]; KV divides H: heads of a group share */
+    rp_tensor cu_q, cu_k; /* [B+1], i32 or i64, ascending; a sequence may be empty */
+    rp_dim max_q, max_k;  /* the rows, and the columns, that any sequence has; zero: T and S */
+    double scale;         /* 0: 1/sqrt(D) */
+    double softcap;       /* 0: none; as above */
+    bool
+        causal; /* positions count from the ends of a sequence: its last row sees its last column */
+    int64_t window; /* 0: none; as above, from the ends, too */
+} rp_varlen_args;
+/* f32[T,H,DV] (of f64 f64), and, where lse is not NULL, the log-sum-exps as of rp_sdpa_lse, f32[H,T]. It computes B * max_q * max_k scores a head, so tell the
+ * longest. Rows of no sequence, those behind max_q of one, and rows that see nothing, are 0 and -inf; columns behind max_k are not seen. */
+RP_API rp_tensor rp_varlen_attention(const rp_varlen_args *a, rp_tensor *lse);
+
 /* ---- images and sequences ---- */
 
 /* Zero: 1 for stride, dilation and groups, none for padding (of zeros, on both sides). Index 0: height, 1: width. Kernels have
@@ -134,6 +151,7 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 #define rp_scaled_dot_product_attention(...) \
     RP_AT("rp_scaled_dot_product_attention", (rp_scaled_dot_product_attention)(__VA_ARGS__))
 #define rp_sdpa_lse(...) RP_AT("rp_sdpa_lse", (rp_sdpa_lse)(__VA_ARGS__))
+#define rp_varlen_attention(...) RP_AT("rp_varlen_attention", (rp_varlen_attention)(__VA_ARGS__))
 #define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
 #define rp_conv_transpose2d(...) RP_AT("rp_conv_transpose2d", (rp_conv_transpose2d)(__VA_ARGS__))
 #define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))

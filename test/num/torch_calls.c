@@ -69,12 +69,32 @@ static void sdpa_lse(call *c) {
     give(c, lse);
 }
 
+static void varlen(call *c) {
+    const int64_t h = told(c, "H", 1), kv = told(c, "KV", 1), d = told(c, "D", 4);
+    rp_dim t = size(c, "T", 1), s = size(c, "S", 1), n = size(c, "N", 2);
+    const rp_dtype i = told(c, "wide", 0) ? RP_DTYPE_I64 : RP_DTYPE_I32;
+    rp_varlen_args a = {.q = rp_input(c->g, "q", RP_DTYPE_F32, RP_SHAPE(t, h, d)),
+                        .k = rp_input(c->g, "k", RP_DTYPE_F32, RP_SHAPE(s, kv, d)),
+                        .v = rp_input(c->g, "v", RP_DTYPE_F32, RP_SHAPE(s, kv, 3)),
+                        .cu_q = rp_input(c->g, "cq", i, RP_SHAPE(n)),
+                        .cu_k = rp_input(c->g, "ck", i, RP_SHAPE(n)),
+                        .causal = told(c, "causal", 0) != 0,
+                        .window = told(c, "window", 0)};
+    if (told(c, "most", 0)) {
+        a.max_q = rp_dim_const(told(c, "most", 0));
+        a.max_k = rp_dim_const(told(c, "most_k", told(c, "most", 0)));
+    }
+    rp_tensor lse;
+    give(c, rp_varlen_attention(&a, &lse));
+    give(c, lse);
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse}};
+} calls[] = {{"sdpa_lse", sdpa_lse}, {"varlen", varlen}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -131,10 +151,14 @@ static const char *line_of(const char **at, const char *word) {
     return rest;
 }
 
-static void numbers(const char *from, ir_value *v) {
+/* i64 is beside the doubles of v. */
+static void numbers(rp_dtype t, const char *from, ir_value *v) {
     for (int64_t i = 0; i < v->n; i++) {
         char *end = NULL;
-        v->data[i] = strtod(from, &end);
+        if (t == RP_DTYPE_I64)
+            ir_value_set_int(v, i, strtoll(from, &end, 10));
+        else
+            v->data[i] = strtod(from, &end);
         if (end == from)
             fail_msg("%.60s: %lld numbers where %lld are wanted", from, (long long)i,
                      (long long)v->n);
@@ -174,7 +198,7 @@ static void check_outputs(const call *c, const both *b, const plan_run *gpu_run,
         char *values = NULL;
         const double bound = strtod(line_of(at, "out "), &values);
         ir_value want = both_room(&b->want[o]);
-        numbers(values, &want);
+        numbers(ir_node_at(b->g, ir_output_at(b->g, o))->dtype, values, &want);
         check(c, "interpreted", o, &b->want[o], &want, bound);
         for (int k = 0; k < 3 && runs[k]; k++) check(c, names[k], o, &got[k][o], &want, bound);
         ir_value_done(&want);
@@ -192,7 +216,8 @@ static const char *run_case(const char *line, const char *at, bool symbols) {
     both b = made(&c);
     plan_run on_gpu = {0};
     for (uint32_t i = 0; i < b.l.n[IR_LEAF_INPUT]; i++)
-        numbers(line_of(&at, "in"), &b.l.leaf[IR_LEAF_INPUT][i]);
+        numbers(ir_node_at(b.g, ir_leaf_at(b.g, IR_LEAF_INPUT, i))->dtype, line_of(&at, "in"),
+                &b.l.leaf[IR_LEAF_INPUT][i]);
     if (both_run(&b, gen_isa_best(), &err) != RP_OK)
         fail_msg("%.*s: %s: %s", (int)(c.end - line), line, b.at, err.text);
     const char *d = both_differ(&b);
@@ -252,6 +277,27 @@ static rp_tensor heads_that_do_not_divide(rp_graph *g) {
                        &lse);
 }
 
+static rp_tensor cuts_of_two_kinds(rp_graph *g) {
+    rp_tensor x = f32(g, "x", RP_SHAPE(5, 2, 4));
+    return rp_varlen_attention(
+        &(rp_varlen_args){.q = x,
+                          .k = x,
+                          .v = x,
+                          .cu_q = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(3)),
+                          .cu_k = rp_input(g, "b", RP_DTYPE_I32, RP_SHAPE(4))},
+        NULL);
+}
+
+static rp_tensor rows_of_two_lengths(rp_graph *g) {
+    rp_tensor cu = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(3));
+    return rp_varlen_attention(&(rp_varlen_args){.q = f32(g, "q", RP_SHAPE(5, 2, 4)),
+                                                 .k = f32(g, "k", RP_SHAPE(5, 2, 4)),
+                                                 .v = f32(g, "v", RP_SHAPE(6, 2, 4)),
+                                                 .cu_q = cu,
+                                                 .cu_k = cu},
+                               NULL);
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -259,6 +305,12 @@ static const struct {
     {heads_that_do_not_divide,
      "scaled_dot_product_attention: wants q [...,H,T,D], k [...,KV,S,D] and v [...,KV,S,DV] with "
      "KV dividing H, not f32[3,5,4], f32[2,5,4] and f32[2,5,4]"},
+    {cuts_of_two_kinds,
+     "varlen_attention: wants cu_q and cu_k of one type i32[B+1] or i64[B+1], B at least 1, and a "
+     "window of 0 or more; not i32[3], i32[4] and 0"},
+    {rows_of_two_lengths,
+     "varlen_attention: wants q [T,H,D], k [S,KV,D] and v [S,KV,DV] with KV dividing H, none of "
+     "them empty; not f32[5,2,4], f32[5,2,4] and f32[6,2,4]"},
 };
 
 static void what_calls_cannot_take_is_told(void **state) {

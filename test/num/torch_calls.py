@@ -59,4 +59,26 @@ def attention():
         case("sdpa_lse", n, [q, k, v], [(1e-5, s.softmax(-1).nan_to_num(0) @ v.double()), (1e-5, s.logsumexp(-1))])
 
 
+def varlen():
+    """Sequence by sequence: torch's kernel runs on a GPU alone."""
+    for n, cq, ck in ((dict(T=6, S=7, most=3, most_k=4), [0, 2, 5, 6], [0, 1, 5, 7]), (dict(T=6, S=7, causal=1, H=4, KV=2), [0, 2, 5, 6], [0, 3, 5, 7]),
+                      (dict(T=5, S=5, causal=1, wide=1, most=3), [0, 0, 3, 5, 5], [0, 0, 3, 5, 5]), (dict(T=6, S=6, most=4, window=2), [0, 2, 6], [0, 2, 6]),
+                      (dict(T=7, S=6, window=2, causal=1, most=4), [1, 2, 6], [0, 2, 4]), (dict(T=1, S=1, most=1), [0, 1], [0, 1])):
+        h, kv = n.get("H", 1), n.get("KV", 1)
+        q, k, v = randn(n["T"], h, 4), randn(n["S"], kv, 4), randn(n["S"], kv, 3)
+        y, lse = t.zeros(n["T"], h, 3, dtype=F64), t.full((h, n["T"]), -t.inf, dtype=F64)
+        for b in range(len(cq) - 1):
+            at, to = slice(cq[b], cq[b + 1]), slice(ck[b], ck[b + 1])
+            x, r = q[at].double().transpose(0, 1), [z[to].double().transpose(0, 1).repeat_interleave(h // kv, 0) for z in (k, v)]
+            i, j = t.arange(at.stop - at.start)[:, None] - at.stop + at.start, t.arange(to.stop - to.start) - to.stop + to.start
+            seen = (j <= i) if n.get("causal") else t.ones(i.shape[0], j.shape[0]).bool()
+            if "window" in n:
+                seen = seen & (j > i - n["window"]) & (j < i + n["window"])
+            s = (x @ r[0].mT / 2).masked_fill(~seen, -t.inf)
+            y[at] = (s.softmax(-1).nan_to_num(0) @ r[1]).transpose(0, 1)
+            lse[:, at] = s.logsumexp(-1)
+        case("varlen", {**n, "N": len(cq)}, [q, k, v, t.tensor(cq), t.tensor(ck)], [(1e-5, y), (1e-5, lse)])
+
+
 attention()
+varlen()
