@@ -100,6 +100,40 @@ typedef struct rp_varlen_args {
  * longest. Rows of no sequence, those behind max_q of one, and rows that see nothing, are 0 and -inf; columns behind max_k are not seen. */
 RP_API rp_tensor rp_varlen_attention(const rp_varlen_args *a, rp_tensor *lse);
 
+/* ---- numbers of 8 bits with scales ---- */
+
+/* x is near (q - zero) * scale, with q of i8, u8, f8e4m3fn or f8e5m2. Scales, f32, lie as x does, with a size of 1 along each axis that
+ * they are shared along, and broadcast: one of all, one of each place of an axis (a channel), one of each row of the last axis (a token).
+ * Of groups along the last axis: reshape it to [...,K/group,group]. torchao's choose_qparams_affine, quantize_affine, dequantize_affine. */
+typedef enum rp_granularity { RP_PER_TENSOR, RP_PER_AXIS, RP_PER_ROW } rp_granularity;
+typedef struct rp_qparams_args {
+    rp_dtype dtype; /* of q */
+    rp_granularity per;
+    int axis; /* of RP_PER_AXIS; negative ones count from the last */
+    bool
+        affine; /* of i8 and u8: from the least to the greatest; else, and of f8 always, from -most to most */
+} rp_qparams_args;
+/* By what x holds. affine: scale = (max(x, 0) - min(x, 0)) / 255 and zero = least q - round(min(x, 0) / scale), within q, as
+ * quantized_decomposed.choose_qparams of torch. Else scale = max |x| / the greatest q (127 of i8 and u8, 448 of f8e4m3fn, 57344 of f8e5m2)
+ * and zero = 0 (128 of u8), as choose_qparams_per_token. A scale is at least 2^-23. zero, i32, lies as scale does. One that is NULL is not given. */
+RP_API void rp_choose_qparams(rp_tensor x, const rp_qparams_args *args, rp_tensor *scale,
+                              rp_tensor *zero);
+/* round(x * (1 / scale)) + zero, in f32 and half to even; of f8 rounded to that alone. What does not fit saturates, an infinity too; NaN is 0, of f8
+ * NaN. zero (optional). */
+RP_API rp_tensor rp_quantize_affine(rp_tensor x, rp_tensor scale, rp_tensor zero, rp_dtype dtype);
+/* f32: (q - zero) * scale. zero (optional). */
+RP_API rp_tensor rp_dequantize_affine(rp_tensor q, rp_tensor scale, rp_tensor zero);
+/* (a * scale_a) (b * scale_b) + bias in f32, a[M,K] and b[K,N], or [N,K] with trans_b, of i8, u8, f8 or f32, f16, bf16: torch._scaled_mm,
+ * torch.nn.functional.scaled_mm. Scales along K multiply operands, the others the product, whose sums are of f32: those of i8 are exact up to a K of 1040. */
+typedef struct rp_scaled_mm_args {
+    rp_tensor scale_a,
+        scale_b; /* as their operands lie: one element; or along each axis 1, its size, or one for each block */
+    rp_tensor bias; /* (optional) [N] */
+    bool trans_b;
+    int64_t block; /* elements, 0: 128; the last one of an axis may have fewer */
+} rp_scaled_mm_args;
+RP_API rp_tensor rp_scaled_mm(rp_tensor a, rp_tensor b, const rp_scaled_mm_args *args);
+
 /* ---- images and sequences ---- */
 
 /* Zero: 1 for stride, dilation and groups, none for padding (of zeros, on both sides). Index 0: height, 1: width. Kernels have
@@ -125,6 +159,14 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 
 /* As at the end of tensor.h. */
 #ifndef RP_NO_SITES
+/* NOLINTNEXTLINE(readability-function-size): the call and its place */
+static inline void rp_choose_qparams_at(rp_tensor x, const rp_qparams_args *args, rp_tensor *scale,
+                                        rp_tensor *zero, const char *file, int line) {
+    rp_choose_qparams(x, args, scale, zero);
+    (void)rp_at(x, "rp_choose_qparams", file, line);
+}
+#define rp_choose_qparams(x, args, scale, zero) \
+    rp_choose_qparams_at(x, args, scale, zero, __FILE__, __LINE__)
 #define rp_rms_norm(...) RP_AT("rp_rms_norm", (rp_rms_norm)(__VA_ARGS__))
 #define rp_layer_norm(...) RP_AT("rp_layer_norm", (rp_layer_norm)(__VA_ARGS__))
 #define rp_group_norm(...) RP_AT("rp_group_norm", (rp_group_norm)(__VA_ARGS__))
@@ -152,6 +194,9 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
     RP_AT("rp_scaled_dot_product_attention", (rp_scaled_dot_product_attention)(__VA_ARGS__))
 #define rp_sdpa_lse(...) RP_AT("rp_sdpa_lse", (rp_sdpa_lse)(__VA_ARGS__))
 #define rp_varlen_attention(...) RP_AT("rp_varlen_attention", (rp_varlen_attention)(__VA_ARGS__))
+#define rp_quantize_affine(...) RP_AT("rp_quantize_affine", (rp_quantize_affine)(__VA_ARGS__))
+#define rp_dequantize_affine(...) RP_AT("rp_dequantize_affine", (rp_dequantize_affine)(__VA_ARGS__))
+#define rp_scaled_mm(...) RP_AT("rp_scaled_mm", (rp_scaled_mm)(__VA_ARGS__))
 #define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
 #define rp_conv_transpose2d(...) RP_AT("rp_conv_transpose2d", (rp_conv_transpose2d)(__VA_ARGS__))
 #define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))

@@ -44,7 +44,7 @@ static rp_dim size(call *c, const char *key, int64_t least) {
         (void)snprintf(c->sized[i], sizeof c->sized[i], "%s", key);
         c->size[c->n_sized++] = n;
     }
-    return rp_symbol(c->g, c->sized[i], least, least + 12);
+    return rp_symbol(c->g, c->sized[i], least, least + 15);
 }
 
 static void give(call *c, rp_tensor y) {
@@ -89,12 +89,60 @@ static void varlen(call *c) {
     give(c, lse);
 }
 
+/* scale, zero, q, and q as f32. */
+static void quantized(call *c) {
+    rp_qparams_args a = {.dtype = (rp_dtype)told(c, "type", 0),
+                         .per = (rp_granularity)told(c, "per", 0),
+                         .axis = (int)told(c, "axis", 0),
+                         .affine = told(c, "affine", 0) != 0};
+    rp_tensor x = rp_input(c->g, "x", (rp_dtype)told(c, "of", RP_DTYPE_F32),
+                           RP_SHAPE(size(c, "T", 1), 3, 5)),
+              scale, zero, q;
+    rp_choose_qparams(x, &a, &scale, &zero);
+    give(c, scale);
+    give(c, zero);
+    const bool whole = a.dtype == RP_DTYPE_I8 || a.dtype == RP_DTYPE_U8;
+    q = rp_quantize_affine(x, scale, whole ? zero : rp_none(), a.dtype);
+    give(c, rp_cast(q, RP_DTYPE_F32));
+    give(c, rp_dequantize_affine(q, scale, whole ? zero : rp_none()));
+}
+
+/* With a scale that is given, what saturates too. */
+static void rounded_to(call *c) {
+    rp_tensor x = rp_input(c->g, "x", RP_DTYPE_F32, RP_SHAPE(size(c, "T", 1)));
+    rp_tensor scale = rp_input(c->g, "s", RP_DTYPE_F32, RP_SHAPE(1));
+    rp_tensor zero = rp_input(c->g, "z", RP_DTYPE_I32, RP_SHAPE(1));
+    const rp_dtype t = (rp_dtype)told(c, "type", 0);
+    give(c, rp_cast(rp_quantize_affine(x, scale, zero, t), RP_DTYPE_F32));
+}
+
+static void scaled_mm(call *c) {
+    const int64_t k = told(c, "K", 1), n = told(c, "N", 1);
+    const bool trans = told(c, "trans", 0) != 0;
+    rp_dim m = size(c, "M", 1);
+    rp_tensor a = rp_input(c->g, "a", (rp_dtype)told(c, "type", 0), RP_SHAPE(m, k));
+    rp_tensor b =
+        rp_input(c->g, "b", (rp_dtype)told(c, "type", 0), trans ? RP_SHAPE(n, k) : RP_SHAPE(k, n));
+    const bool rows = told(c, "rows", 0) != 0;
+    rp_tensor sa =
+        rp_input(c->g, "sa", RP_DTYPE_F32, RP_SHAPE(rows ? m : rp_dim_const(1), told(c, "ka", 1)));
+    rp_tensor sb = rp_input(c->g, "sb", RP_DTYPE_F32, RP_SHAPE(told(c, "b0", 1), told(c, "b1", 1)));
+    rp_scaled_mm_args args = {
+        .scale_a = sa, .scale_b = sb, .trans_b = trans, .block = told(c, "block", 0)};
+    if (told(c, "bias", 0)) args.bias = rp_input(c->g, "bias", RP_DTYPE_F32, RP_SHAPE(n));
+    give(c, rp_scaled_mm(a, b, &args));
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse}, {"varlen", varlen}};
+} calls[] = {{"sdpa_lse", sdpa_lse},
+             {"varlen", varlen},
+             {"quantized", quantized},
+             {"rounded_to", rounded_to},
+             {"scaled_mm", scaled_mm}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -298,6 +346,27 @@ static rp_tensor rows_of_two_lengths(rp_graph *g) {
                                NULL);
 }
 
+static rp_tensor quantized_to_i32(rp_graph *g) {
+    rp_tensor x = f32(g, "x", RP_SHAPE(5, 2));
+    return rp_quantize_affine(x, f32(g, "s", RP_SHAPE(1)), rp_none(), RP_DTYPE_I32);
+}
+
+static rp_tensor qparams_of_integers(rp_graph *g) {
+    rp_tensor scale;
+    rp_choose_qparams(rp_input(g, "x", RP_DTYPE_I32, RP_SHAPE(5, 2)),
+                      &(rp_qparams_args){.dtype = RP_DTYPE_I8}, &scale, NULL);
+    return scale;
+}
+
+static rp_tensor scales_of_no_blocks(rp_graph *g) {
+    rp_tensor a = rp_input(g, "a", RP_DTYPE_I8, RP_SHAPE(4, 6)),
+              b = rp_input(g, "b", RP_DTYPE_I8, RP_SHAPE(6, 8));
+    return rp_scaled_mm(a, b,
+                        &(rp_scaled_mm_args){.scale_a = f32(g, "s", RP_SHAPE(4, 4)),
+                                             .scale_b = f32(g, "t", RP_SHAPE(1)),
+                                             .block = 2});
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -311,6 +380,11 @@ static const struct {
     {rows_of_two_lengths,
      "varlen_attention: wants q [T,H,D], k [S,KV,D] and v [S,KV,DV] with KV dividing H, none of "
      "them empty; not f32[5,2,4], f32[5,2,4] and f32[6,2,4]"},
+    {quantized_to_i32, "quantize_affine: f32[5,2] as i32; it gives i8, u8, f8e4m3fn and f8e5m2"},
+    {qparams_of_integers, "choose_qparams: wants floats, not i32[5,2]"},
+    {scales_of_no_blocks,
+     "scaled_mm: wants [M,K] and [K,N], and of each one scale, one for each row of results, or one "
+     "for each block of 2; not i8[4,6] with scales f32[4,4], and i8[6,8] with scales f32[1]"},
 };
 
 static void what_calls_cannot_take_is_told(void **state) {

@@ -8,6 +8,7 @@ has on GPUs alone is written out.
 """
 
 import torch as t
+import torch.ao.quantization.fx._decomposed  # quantized_decomposed
 import torch.nn.functional as F
 
 t.manual_seed(1)
@@ -80,5 +81,84 @@ def varlen():
         case("varlen", {**n, "N": len(cq)}, [q, k, v, t.tensor(cq), t.tensor(ck)], [(1e-5, y), (1e-5, lse)])
 
 
+F8 = {13: t.float8_e4m3fn, 14: t.float8_e5m2}  # numbers of rp_dtype
+
+
+def quantized():
+    d = t.ops.quantized_decomposed
+    ends = {6: (-128, 127, t.int8), 7: (0, 255, t.uint8)}
+    x = t.randn(2, 3, 5)
+    x[1, 0] = 0  # a row without a scale of its own
+    x[1, 1] = x[1, 1].abs()
+    for type_, (lo, hi, like) in ends.items():
+        scale, zero = d.choose_qparams.tensor(x, lo, hi, 2**-23, like)
+        scale = scale.float()
+        q = d.quantize_per_tensor.tensor(x, scale, zero, lo, hi, like)
+        case("quantized", dict(T=2, type=type_, affine=1), [x], [(1e-6, scale), (0, zero), (0, q), (1e-6, d.dequantize_per_tensor.tensor(q, scale, zero, lo, hi, like))])
+        per = [d.choose_qparams.tensor(x[:, i], lo, hi, 2**-23, like) for i in range(3)]
+        scale, zero = t.cat([s for s, _ in per]).float(), t.cat([z for _, z in per])
+        q = d.quantize_per_channel(x, scale, zero, 1, lo, hi, like)
+        case("quantized", dict(T=2, type=type_, affine=1, per=1, axis=1), [x], [(1e-6, scale), (0, zero), (0, q), (1e-6, d.dequantize_per_channel(q, scale, zero, 1, lo, hi, like))])
+        case("quantized", dict(T=2, type=type_, affine=1, per=1, axis=-2), [x], [(1e-6, scale), (0, zero), (0, q), (1e-6, d.dequantize_per_channel(q, scale, zero, 1, lo, hi, like))])
+        for y in (x.abs() + 1, -x.abs() - 1):  # on one side of 0
+            scale, zero = d.choose_qparams.tensor(y, lo, hi, 2**-23, like)
+            scale = scale.float()
+            q = d.quantize_per_tensor.tensor(y, scale, zero, lo, hi, like)
+            case("quantized", dict(T=2, type=type_, affine=1), [y], [(1e-6, scale), (0, zero), (0, q), (1e-6, d.dequantize_per_tensor.tensor(q, scale, zero, lo, hi, like))])
+    # per token; torch's scale of nothing is 1e-5
+    scale, zero = d.choose_qparams_per_token(x, t.int8)
+    q = d.quantize_per_token(x, scale, zero, -128, 127, t.int8)
+    scale[1, 0] = 2**-23
+    case("quantized", dict(T=2, type=6, per=2), [x], [(1e-6, scale), (0, zero), (0, q), (1e-6, q * scale)])
+    case("quantized", dict(T=2, type=7, per=2), [x], [(1e-6, scale), (0, zero + 128), (0, q.int() + 128), (1e-6, q * scale)])
+    for type_, like in F8.items():
+        most = t.finfo(like).max
+        for per, s in ((0, x.abs().amax()), (2, x.abs().amax(2, keepdim=True))):
+            s = (s / most).clamp(min=2**-23)
+            q = (x * (1 / s)).clamp(-most, most).to(like).float()
+            case("quantized", dict(T=2, type=type_, per=per), [x], [(1e-6, s), (0, t.zeros_like(s)), (0, q), (1e-6, q * s)])
+    h = t.randn(1, 3, 5).bfloat16()  # not f32
+    scale, zero = d.choose_qparams_per_token(h.float(), t.int8)
+    q = d.quantize_per_token(h.float(), scale, zero, -128, 127, t.int8)
+    case("quantized", dict(T=1, of=2, type=6, per=2), [h], [(1e-6, scale), (0, zero), (0, q), (1e-6, q * scale)])
+    x = t.tensor([0, 0.25, 0.75, 1.25, -0.25, -0.75, 63.25, 64, 70, 1e9, -64, -64.75, -1e9, t.inf, -t.inf, 5e-8])  # ties, both ends
+    for type_, (lo, hi, like) in ends.items():
+        for zero in (0, 3, 128):
+            q = d.quantize_per_tensor(x, 0.5, zero, lo, hi, like)
+            case("rounded_to", dict(T=16, type=type_), [x, t.tensor([0.5]), t.tensor([zero])], [(0, q)])
+    for type_, like in F8.items():
+        most = t.finfo(like).max
+        x = t.tensor([0, 300, 224.1, 223, 1.0625, 1.1875, -1e9, t.inf, t.nan, 2**-10, 1e-9, 28671, 28673, 40000])
+        case("rounded_to", dict(T=14, type=type_), [x, t.tensor([0.5]), t.tensor([0])], [(0, (x * 2).clamp(-most, most).to(like).float())])
+
+
+def scaled_mm():
+    for type_, like in F8.items():
+        if like != t.float8_e4m3fn:
+            continue
+        a, b = t.randn(5, 32).to(like), t.randn(32, 16).to(like)
+        col = b.T.contiguous().T  # as it wants it
+        sa, sb, bias = t.tensor([[0.5]]), t.tensor([[3.0]]), t.randn(16)
+        case("scaled_mm", dict(M=5, K=32, N=16, type=type_), [a.float(), b.float(), sa, sb], [(1e-5, t._scaled_mm(a, col, sa[0, 0], sb[0, 0], out_dtype=t.float32))])
+        sa, sb = t.rand(5, 1), t.rand(1, 16)
+        y = t._scaled_mm(a, col, sa, sb, out_dtype=t.float32)
+        case("scaled_mm", dict(M=5, K=32, N=16, rows=1, b1=16, type=type_, bias=1), [a.float(), b.float(), sa, sb, bias], [(1e-5, y + bias)])
+        case("scaled_mm", dict(M=5, K=32, N=16, rows=1, b0=16, trans=1, type=type_), [a.float(), b.T.float(), sa, sb], [(1e-5, y)])
+    a, b = t.randint(-128, 128, (1, 17)).to(t.int8), t.randint(-128, 128, (17, 8)).to(t.int8)
+    one = t.tensor([[1.0]])
+    y = t._int_mm(t.cat([a] * 17), b)[:1]  # it wants more than 16 rows
+    case("scaled_mm", dict(M=1, K=17, N=8, type=6), [a, b, one, one], [(0, y)])
+    # Scales of blocks, as DeepSeek has them: with a rest of N, and of both
+    for m, k, n, kb, nb in ((3, 8, 6, 4, 4), (2, 130, 129, 128, 128)):
+        a, b = t.randint(-8, 9, (m, k)), t.randint(-8, 9, (n, k))
+        ka, na = -(-k // kb), -(-n // nb)
+        sa, sb = t.rand(m, ka), t.rand(na, ka)
+        x = a.double() * sa.double().repeat_interleave(kb, 1)[:, :k]
+        w = b.double() * sb.double().repeat_interleave(nb, 0)[:n].repeat_interleave(kb, 1)[:, :k]
+        case("scaled_mm", dict(M=m, K=k, N=n, rows=1, ka=ka, b0=na, b1=ka, trans=1, type=6, block=kb if kb == nb else 0), [a, b, sa, sb], [(1e-5, x @ w.T)])
+
+
 attention()
 varlen()
+quantized()
+scaled_mm()
