@@ -195,8 +195,12 @@ RP_API rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx);
 RP_API rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx);
 /* idx[N...] -> [N...,n] with 1 at idx and 0 elsewhere; no 1 where idx is outside of [0,n). */
 RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
-/* i32: how many of the ascending bounds [K] are below each element (right: below or equal); all of them for NaN. torch.bucketize, searchsorted. */
+/* i32: how many of the ascending bounds [K] are below each element (right: below or equal); all of them for NaN. torch.bucketize. Up to 64 bounds,
+ * as many as a symbol says, and those of rows that may be none, are compared all with each; more are searched by halves. */
 RP_API rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right);
+/* The same of rows: sorted [...,N], ascending, and values [...,M] give i32[...,M], each in its own row; of sorted [N] those of any shape. Without a
+ * NaN in sorted. torch.searchsorted. */
+RP_API rp_tensor rp_searchsorted(rp_tensor sorted, rp_tensor values, bool right);
 /* i32[n]: how many elements of x, integers of any shape, are i. Others count nowhere. */
 RP_API rp_tensor rp_bincount(rp_tensor x, int64_t n);
 /* x with the elements of source, in order, where mask, which broadcasts to x, is true. Source has as many; its last stands for what it lacks. */
@@ -410,6 +414,7 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_index_select(...) RP_AT("rp_index_select", (rp_index_select)(__VA_ARGS__))
 #define rp_take_along(...) RP_AT("rp_take_along", (rp_take_along)(__VA_ARGS__))
 #define rp_bucketize(...) RP_AT("rp_bucketize", (rp_bucketize)(__VA_ARGS__))
+#define rp_searchsorted(...) RP_AT("rp_searchsorted", (rp_searchsorted)(__VA_ARGS__))
 #define rp_bincount(...) RP_AT("rp_bincount", (rp_bincount)(__VA_ARGS__))
 #define rp_masked_scatter(...) RP_AT("rp_masked_scatter", (rp_masked_scatter)(__VA_ARGS__))
 #define rp_masked_mean(...) RP_AT("rp_masked_mean", (rp_masked_mean)(__VA_ARGS__))

@@ -6,7 +6,44 @@ static rp_tensor flat(rp_tensor x) {
     return rp_reshape(x, RP_SHAPE(trace_extent(&s, 0, s.rank)));
 }
 
-/* Bounds are compared all with each value: as many comparisons as there are of both, and no loop that a device would run alone. */
+enum { FEW = 64 }; /* bounds, which are compared all with each value */
+
+/* Whether bound is below x, or not above it where `right`. NaN is behind all, as in torch. */
+static rp_tensor is_below(rp_tensor bound, rp_tensor x, bool right) {
+    return rp_or(right ? rp_le(bound, x) : rp_lt(bound, x), rp_ne(x, x));
+}
+
+/* How many of bounds[B,N] are below each of x[B,M]. */
+static rp_tensor count_below(rp_tensor bounds, rp_tensor x, bool right) {
+    rp_tensor below = is_below(rp_unsqueeze(bounds, 1), rp_unsqueeze(x, 2), right);
+    return rp_sum(rp_cast(below, RP_DTYPE_I32), -1, false);
+}
+
+/* The same of n bounds by halves, without a branch: what is known to be below grows by powers of two. */
+static rp_tensor search_below(rp_tensor bounds, rp_tensor x, int64_t n, bool right) {
+    rp_graph *g = x.graph;
+    const rp_shape of_x = rp_tensor_shape(x), of_bounds = rp_tensor_shape(bounds);
+    const rp_dtype t = trace_place_type(trace_extent(&of_bounds, 0, 2));
+    rp_tensor all = flat(bounds), row = rp_mul_int(rp_iota(g, t, of_x, 0), n);
+    rp_tensor lo = rp_broadcast(rp_const_int(g, t, 0), of_x), end = rp_const_int(g, t, n);
+    int64_t step = 1;
+    while (step <= n / 2) step *= 2;
+    for (; step > 0; step /= 2) {
+        rp_tensor next = rp_add_int(lo, step), last = rp_add_int(rp_min(next, end), -1);
+        rp_tensor below = is_below(rp_gather(all, rp_add(row, last)), x, right);
+        lo = rp_where(rp_and(rp_le(next, end), below), next, lo);
+    }
+    return rp_cast(lo, RP_DTYPE_I32);
+}
+
+/* What may have no rows has no element for the search to begin at. */
+static rp_tensor below_of(rp_tensor bounds, rp_tensor x, bool right) {
+    int64_t n = 0;
+    const bool many = rp_dim_is_const(rp_tensor_dim(bounds, 1), &n) && n > FEW &&
+                      trace_at_least(x.graph, rp_tensor_dim(bounds, 0), 1);
+    return many ? search_below(bounds, x, n, right) : count_below(bounds, x, right);
+}
+
 rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right) {
     rp_graph *g = x.graph;
     if (!trace_ready(g)) return trace_bad(g);
@@ -15,10 +52,33 @@ rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right) {
                       trace_type_text(g, bounds).s);
         return trace_bad(g);
     }
-    rp_tensor each = rp_unsqueeze(x, -1);
-    rp_tensor below = right ? rp_le(bounds, each) : rp_lt(bounds, each);
-    below = rp_or(below, rp_ne(each, each)); /* NaN is behind all, as in torch */
-    return rp_sum(rp_cast(below, RP_DTYPE_I32), -1, false);
+    rp_tensor y = below_of(rp_unsqueeze(bounds, 0), rp_unsqueeze(flat(x), 0), right);
+    return rp_reshape(y, rp_tensor_shape(x));
+}
+
+/* Axes before the last as one. */
+static rp_tensor rows_of(rp_tensor x) {
+    const rp_shape s = rp_tensor_shape(x);
+    return rp_reshape(x, RP_SHAPE(trace_extent(&s, 0, s.rank - 1), s.dim[s.rank - 1]));
+}
+
+rp_tensor rp_searchsorted(rp_tensor sorted, rp_tensor values, bool right) {
+    rp_graph *g = sorted.graph;
+    const rp_shape s = rp_tensor_shape(sorted), v = rp_tensor_shape(values);
+    if (!trace_ready(g)) return trace_bad(g);
+    if (s.rank == 1) return rp_bucketize(values, sorted, right);
+    bool ok = s.rank > 0 && s.rank == v.rank &&
+              rp_tensor_dtype(sorted) == rp_tensor_dtype(values) && values.graph == g;
+    for (uint32_t i = 0; ok && i + 1 < s.rank; i++) ok = trace_equal(g, s.dim[i], v.dim[i]);
+    if (!ok) {
+        if (trace_ready(g))
+            (void)rp_fail(&g->err, RP_INVALID,
+                          "searchsorted: wants sorted [N], or [...,N] and values [...,M] of the "
+                          "same type and axes before, not %s and %s",
+                          trace_type_text(g, sorted).s, trace_type_text(g, values).s);
+        return trace_bad(g);
+    }
+    return rp_reshape(below_of(rows_of(sorted), rows_of(values), right), v);
 }
 
 rp_tensor rp_bincount(rp_tensor x, int64_t n) {

@@ -133,16 +133,24 @@ static void scaled_mm(call *c) {
     give(c, rp_scaled_mm(a, b, &args));
 }
 
+/* Rows of sorted numbers; `flat`: one row for all. */
+static void searchsorted(call *c) {
+    const rp_dtype t = (rp_dtype)told(c, "type", RP_DTYPE_F32);
+    rp_dim b = size(c, "B", told(c, "some", 0)), m = size(c, "M", 0), two = rp_dim_const(2);
+    rp_dim n = told(c, "fixed", 0) ? rp_dim_const(told(c, "N", 0)) : size(c, "N", 0);
+    rp_tensor x = rp_input(c->g, "x", t, told(c, "flat", 0) ? RP_SHAPE(n) : RP_SHAPE(two, b, n));
+    rp_tensor v = rp_input(c->g, "v", t, RP_SHAPE(two, b, m));
+    give(c, rp_searchsorted(x, v, false));
+    give(c, rp_searchsorted(x, v, true));
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse},
-             {"varlen", varlen},
-             {"quantized", quantized},
-             {"rounded_to", rounded_to},
-             {"scaled_mm", scaled_mm}};
+} calls[] = {{"sdpa_lse", sdpa_lse},     {"varlen", varlen},       {"quantized", quantized},
+             {"rounded_to", rounded_to}, {"scaled_mm", scaled_mm}, {"searchsorted", searchsorted}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -367,6 +375,10 @@ static rp_tensor scales_of_no_blocks(rp_graph *g) {
                                              .block = 2});
 }
 
+static rp_tensor rows_of_other_numbers(rp_graph *g) {
+    return rp_searchsorted(f32(g, "x", RP_SHAPE(2, 3, 9)), f32(g, "v", RP_SHAPE(3, 2, 4)), false);
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -385,6 +397,9 @@ static const struct {
     {scales_of_no_blocks,
      "scaled_mm: wants [M,K] and [K,N], and of each one scale, one for each row of results, or one "
      "for each block of 2; not i8[4,6] with scales f32[4,4], and i8[6,8] with scales f32[1]"},
+    {rows_of_other_numbers,
+     "searchsorted: wants sorted [N], or [...,N] and values [...,M] of the same type and axes "
+     "before, not f32[2,3,9] and f32[3,2,4]"},
 };
 
 static void what_calls_cannot_take_is_told(void **state) {

@@ -158,7 +158,22 @@ def scaled_mm():
         case("scaled_mm", dict(M=m, K=k, N=n, rows=1, ka=ka, b0=na, b1=ka, trans=1, type=6, block=kb if kb == nb else 0), [a, b, sa, sb], [(1e-5, x @ w.T)])
 
 
+def searchsorted():
+    """Ties, both ends, infinities and NaN; few and many of them."""
+    for n in (dict(B=3, M=8, N=5), dict(B=1, M=1, N=1), dict(B=2, M=4, N=0), dict(B=0, M=3, N=2), dict(B=2, M=9, N=65, fixed=1, some=1), dict(B=2, M=12, N=100, fixed=1),
+              dict(B=1, M=8, N=128, fixed=1, type=4, some=1), dict(B=1, M=12, N=127, fixed=1, flat=1), dict(B=2, M=4, N=6, flat=1, type=3)):
+        x = ((t.randn(2, n["B"], n["N"]) * 4).round() * 2).sort(-1).values
+        v = (t.randn(2, n["B"], n["M"]) * 8).round()
+        v.reshape(-1)[:5] = t.tensor([1e9, -1e9, t.inf, -t.inf, t.nan])[:v.numel()]
+        if "type" in n:
+            x, v = x.long(), v.nan_to_num(3, 30, -30).long()
+        if n.get("flat"):
+            x = x[0, 0].contiguous()
+        case("searchsorted", n, [x, v], [(0, t.searchsorted(x, v, right=r)) for r in (False, True)])
+
+
 attention()
 varlen()
 quantized()
 scaled_mm()
+searchsorted()
