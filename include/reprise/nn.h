@@ -146,10 +146,21 @@ typedef struct rp_conv_args {
 RP_API rp_tensor rp_conv2d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
 /* x[N,C,L], weight [O,C/groups,K]: [N,O,L']; index 1 of args counts. */
 RP_API rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
-/* The transpose of a convolution: x[N,C,H,W], weight [C,O,KH,KW], groups 1: [N,O,(H-1)*stride - 2*padding + dilation*(KH-1) + 1 +
- * extra, W' likewise]; extra is torch's output_padding, from 0 to below the strides. */
+/* x[N,C,D,H,W], weight [O,C/groups,KD,KH,KW]: [N,O,D',H',W']. Index 0 of args: the depth. KD is up to 256, KH and KW as of rp_conv2d. */
+typedef struct rp_conv3d_args {
+    int64_t stride[3], padding[3], dilation[3];
+    uint32_t groups;
+} rp_conv3d_args;
+RP_API rp_tensor rp_conv3d(rp_tensor x, rp_tensor weight, rp_tensor bias,
+                           const rp_conv3d_args *args);
+/* The transpose of a convolution: x[N,C,H,W], weight [C,O/groups,KH,KW]: [N,O,(H-1)*stride - 2*padding + dilation*(KH-1) + 1 +
+ * extra, W' likewise]; extra is torch's output_padding, from 0 to below the strides. Of [N,C,L] index 1 of args counts. */
 RP_API rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
                                      const rp_conv_args *args, int64_t extra);
+RP_API rp_tensor rp_conv_transpose1d(rp_tensor x, rp_tensor weight, rp_tensor bias,
+                                     const rp_conv_args *args, int64_t extra);
+RP_API rp_tensor rp_conv_transpose3d(rp_tensor x, rp_tensor weight, rp_tensor bias,
+                                     const rp_conv3d_args *args, int64_t extra);
 /* x[N,C,H,W] by windows of size x size, stride apart (0: size), padding at most half of one. The mean counts padding as zeros, as
  * torch's does. */
 RP_API rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
@@ -199,6 +210,9 @@ static inline void rp_choose_qparams_at(rp_tensor x, const rp_qparams_args *args
 #define rp_scaled_mm(...) RP_AT("rp_scaled_mm", (rp_scaled_mm)(__VA_ARGS__))
 #define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
 #define rp_conv_transpose2d(...) RP_AT("rp_conv_transpose2d", (rp_conv_transpose2d)(__VA_ARGS__))
+#define rp_conv_transpose1d(...) RP_AT("rp_conv_transpose1d", (rp_conv_transpose1d)(__VA_ARGS__))
+#define rp_conv_transpose3d(...) RP_AT("rp_conv_transpose3d", (rp_conv_transpose3d)(__VA_ARGS__))
+#define rp_conv3d(...) RP_AT("rp_conv3d", (rp_conv3d)(__VA_ARGS__))
 #define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))
 #define rp_max_pool2d(...) RP_AT("rp_max_pool2d", (rp_max_pool2d)(__VA_ARGS__))
 #define rp_avg_pool2d(...) RP_AT("rp_avg_pool2d", (rp_avg_pool2d)(__VA_ARGS__))

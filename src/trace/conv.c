@@ -4,7 +4,7 @@
  * by side that is a view of x. One of a channel alone (depthwise) is a sum over the taps. */
 #include <math.h>
 
-#include "trace/record.h"
+#include "trace/taps.h"
 
 enum {
     MOST_TAPS = 1024, /* one by one */
@@ -12,51 +12,10 @@ enum {
         64 /* of pooling in both directions at once, and of a convolution that asks no more of sizes than it must */
 };
 
-/* A size, stride, padding or distance of taps, so that products of two are no overflow. */
-static bool is_small(int64_t n) {
-    return n >= 0 && n <= INT32_MAX;
-}
-
-/* Along one axis. */
-typedef struct taps {
-    int64_t n, stride, padding, dilation;
-    rp_dim out;     /* windows */
-    rp_dim missing; /* behind the padded input, up to a whole step of the last window */
-} taps;
-
-/* Windows over `size` of g; false where none fits for sure. */
-static bool taps_of(rp_graph *g, rp_dim size, int64_t n, int64_t stride, int64_t padding,
-                    int64_t dilation, taps *out) {
-    *out = (taps){.n = n, .stride = stride, .padding = padding, .dilation = dilation};
-    if (n < 1 || stride < 1 || dilation < 1) return false;
-    if (!is_small(n) || !is_small(stride) || !is_small(padding) || !is_small(dilation))
-        return false;
-    rp_dim padded = rp_dim_add(size, 2 * padding), reach = rp_dim_const((n - 1) * dilation + 1);
-    if (!trace_le(g, reach, padded)) return false;
-    out->out = rp_dim_add(rp_dim_floordiv(rp_dim_sub(padded, reach), stride), 1);
-    /* The last tap's views end at (n - 1) * dilation + out * stride. */
-    rp_dim end = rp_dim_add(rp_dim_mul(out->out, stride), (n - 1) * dilation);
-    out->missing = rp_dim_const(0);
-    if (stride > 1 && rp_dim_compare(end, RP_DIM_LE, padded) != RP_YES)
-        out->missing = rp_dim_const(stride - 1);
-    return true;
-}
-
-static rp_tensor pad_axis(rp_tensor x, int axis, const taps *t, double value) {
-    return rp_pad(x, axis, t->padding, rp_dim_add(t->missing, t->padding), value);
-}
-
-/* Tap i of every window along axis. */
-static rp_tensor tap(rp_tensor x, int axis, const taps *t, int64_t i) {
-    rp_dim start = rp_dim_const(i * t->dilation);
-    rp_dim stop = rp_dim_add(start, rp_dim_mul(t->out, t->stride));
-    return rp_slice_step(x, axis, start, stop, t->stride);
-}
-
 typedef struct conv {
     rp_shape x, w;
     int64_t channels, of_group, out, groups;
-    taps high, wide;
+    trace_taps high, wide;
 } conv;
 
 static bool conv_sizes(rp_tensor x, rp_tensor w, const rp_conv_args *a, conv *c) {
@@ -67,10 +26,10 @@ static bool conv_sizes(rp_tensor x, rp_tensor w, const rp_conv_args *a, conv *c)
            trace_number(g, c->w.dim[0], &c->out) && trace_number(g, c->w.dim[1], &c->of_group) &&
            trace_number(g, c->w.dim[2], &kh) && trace_number(g, c->w.dim[3], &kw) &&
            c->of_group * groups == c->channels && c->out % groups == 0 &&
-           taps_of(g, c->x.dim[2], kh, a->stride[0] ? a->stride[0] : 1, a->padding[0],
-                   a->dilation[0] ? a->dilation[0] : 1, &c->high) &&
-           taps_of(g, c->x.dim[3], kw, a->stride[1] ? a->stride[1] : 1, a->padding[1],
-                   a->dilation[1] ? a->dilation[1] : 1, &c->wide);
+           trace_taps_of(g, c->x.dim[2], kh, a->stride[0] ? a->stride[0] : 1, a->padding[0],
+                         a->dilation[0] ? a->dilation[0] : 1, &c->high) &&
+           trace_taps_of(g, c->x.dim[3], kw, a->stride[1] ? a->stride[1] : 1, a->padding[1],
+                         a->dilation[1] ? a->dilation[1] : 1, &c->wide);
 }
 
 /* Whether the windows lie side by side and cover x, which is asked of the trace where they are many: else each tap is a view. */
@@ -95,23 +54,24 @@ static rp_tensor windows(rp_tensor x, const conv *c) {
     }
     rp_tensor part[MOST_TAPS];
     uint32_t at = 0;
-    x = pad_axis(pad_axis(x, 2, &c->high, 0), 3, &c->wide, 0);
+    x = trace_taps_pad(trace_taps_pad(x, 2, &c->high, 0), 3, &c->wide, 0);
     x = rp_permute(x, (int[]){0, 2, 3, 1}, 4);
     for (int64_t i = 0; i < c->high.n; i++)
         for (int64_t j = 0; j < c->wide.n; j++)
-            part[at++] = rp_unsqueeze(tap(tap(x, 1, &c->high, i), 2, &c->wide, j), 3);
+            part[at++] = rp_unsqueeze(trace_tap(trace_tap(x, 1, &c->high, i), 2, &c->wide, j), 3);
     return at == 1 ? part[0] : rp_concat(part, at, 3);
 }
 
 /* y[N,O,H',W'] of a channel and its own taps each. */
 static rp_tensor depthwise(rp_tensor x, rp_tensor w, const conv *c) {
     rp_tensor sum = rp_none();
-    x = pad_axis(pad_axis(x, 2, &c->high, 0), 3, &c->wide, 0);
+    x = trace_taps_pad(trace_taps_pad(x, 2, &c->high, 0), 3, &c->wide, 0);
     for (int64_t i = 0; i < c->high.n; i++)
         for (int64_t j = 0; j < c->wide.n; j++) {
             rp_tensor weight = rp_slice(rp_slice(w, 2, i, i + 1), 3, j, j + 1);
             weight = rp_reshape(weight, RP_SHAPE(c->channels, 1, 1));
-            rp_tensor term = rp_mul(tap(tap(x, 2, &c->high, i), 3, &c->wide, j), weight);
+            rp_tensor term =
+                rp_mul(trace_tap(trace_tap(x, 2, &c->high, i), 3, &c->wide, j), weight);
             sum = trace_given(sum) ? rp_add(sum, term) : term;
         }
     return sum;
@@ -184,56 +144,6 @@ rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv
     return rp_squeeze(rp_conv2d(rp_unsqueeze(x, 2), rp_unsqueeze(weight, 2), bias, &a), 2);
 }
 
-/* --- transposed --- */
-
-/* `stride` - 1 zeros behind each element of x along axis but the last, then as many before and behind as the kernel reaches over
- * the edge. */
-static rp_tensor spread(rp_tensor x, int axis, int64_t stride, int64_t before, int64_t after) {
-    rp_dim n = rp_tensor_dim(x, axis);
-    if (stride > 1) {
-        x = rp_pad(rp_unsqueeze(x, axis + 1), axis + 1, 0, stride - 1, 0);
-        x = rp_flatten(x, axis, axis + 1);
-        x = rp_slice(x, axis, 0, rp_dim_add(rp_dim_mul(rp_dim_sub(n, 1), stride), 1));
-    }
-    if (before < 0) x = rp_slice(x, axis, -before, rp_tensor_dim(x, axis));
-    if (after < 0) x = rp_slice(x, axis, 0, rp_dim_add(rp_tensor_dim(x, axis), after));
-    return rp_pad(x, axis, before > 0 ? before : 0, after > 0 ? after : 0, 0);
-}
-
-/* What a convolution of stride 1 with the kernel turned around makes of x spread out. */
-rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
-                              const rp_conv_args *args, int64_t extra) {
-    rp_conv_args a = {{0}, {0}, {0}, 0}, one = {{0}, {0}, {0}, 0};
-    rp_shape s = rp_tensor_shape(x), w = rp_tensor_shape(weight);
-    int64_t k[2] = {0}, least = INT64_MAX;
-    if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    if (args) a = *args;
-    bool ok = s.rank == 4 && w.rank == 4 && a.groups <= 1 && extra >= 0 &&
-              trace_number(x.graph, w.dim[2], &k[0]) && trace_number(x.graph, w.dim[3], &k[1]);
-    for (int i = 0; i < 2; i++) {
-        a.stride[i] = a.stride[i] ? a.stride[i] : 1;
-        one.dilation[i] = a.dilation[i] ? a.dilation[i] : 1;
-        ok = ok && a.stride[i] > 0 && one.dilation[i] > 0 && k[i] > 0;
-        ok = ok && is_small(a.stride[i]) && is_small(one.dilation[i]) && is_small(a.padding[i]);
-        ok = ok && is_small(k[i]);
-        if (a.stride[i] < least) least = a.stride[i];
-    }
-    if (!ok || (extra > 0 && extra >= least)) {
-        (void)rp_fail(
-            &x.graph->err, RP_INVALID,
-            "conv_transpose: x %s and weight %s: wants [N,C,H,W] and [C,O,KH,KW] of known "
-            "size, one group, and extra %lld below the strides",
-            trace_type_text(x.graph, x).s, trace_type_text(x.graph, weight).s, (long long)extra);
-        return trace_bad(x.graph);
-    }
-    for (int i = 0; i < 2; i++) {
-        int64_t reach = one.dilation[i] * (k[i] - 1) - a.padding[i];
-        x = spread(x, 2 + i, a.stride[i], reach, reach + extra);
-    }
-    weight = rp_transpose(rp_flip(rp_flip(weight, 2), 3), 0, 1);
-    return rp_conv2d(x, weight, bias, &one);
-}
-
 /* --- pooling --- */
 
 typedef struct pooling {
@@ -243,42 +153,45 @@ typedef struct pooling {
 } pooling;
 
 /* Windows along axis alone, tap by tap. */
-static rp_tensor pool_axis(rp_tensor x, int axis, const taps *t, const pooling *p) {
+static rp_tensor pool_axis(rp_tensor x, int axis, const trace_taps *t, const pooling *p) {
     rp_tensor y = rp_none();
     for (int64_t i = 0; i < t->n; i++) {
-        rp_tensor part = tap(x, axis, t, i);
+        rp_tensor part = trace_tap(x, axis, t, i);
         y = trace_given(y) ? p->join(y, part) : part;
     }
     return y;
 }
 
-static rp_tensor pool_both(rp_tensor x, const taps *high, const taps *wide, const pooling *p) {
+static rp_tensor pool_both(rp_tensor x, const trace_taps *high, const trace_taps *wide,
+                           const pooling *p) {
     rp_tensor y = rp_none();
     for (int64_t i = 0; i < high->n; i++)
         for (int64_t j = 0; j < wide->n; j++) {
-            rp_tensor part = tap(tap(x, 2, high, i), 3, wide, j);
+            rp_tensor part = trace_tap(trace_tap(x, 2, high, i), 3, wide, j);
             y = trace_given(y) ? p->join(y, part) : part;
         }
     return y;
 }
 
 /* Windows side by side along axis as [windows, elements]. */
-static rp_tensor cut(rp_tensor x, int axis, const taps *t) {
+static rp_tensor cut(rp_tensor x, int axis, const trace_taps *t) {
     rp_dim sizes[2] = {t->out, rp_dim_const(t->n)};
-    x = rp_slice(pad_axis(x, axis, t, 0), axis, 0, rp_dim_mul(t->out, t->n));
+    x = rp_slice(trace_taps_pad(x, axis, t, 0), axis, 0, rp_dim_mul(t->out, t->n));
     return trace_ready(x.graph) ? trace_regroup(x, (uint32_t)axis, 1, sizes, 2) : x;
 }
 
 /* Large windows: as axes of their own where they are side by side, else along one axis and then along the other. What is not
  * known of sizes decides nothing, so that numbers and symbols give the same bits. */
-static rp_tensor pool_large(rp_tensor x, const taps *high, const taps *wide, const pooling *p) {
+static rp_tensor pool_large(rp_tensor x, const trace_taps *high, const trace_taps *wide,
+                            const pooling *p) {
     if (high->padding == 0 && high->stride == high->n) {
         x = p->reduce(cut(x, 3, wide), 4, false);
         return p->reduce(cut(x, 2, high), 3, false);
     }
     if (high->n <= MOST_TAPS)
         return pool_axis(
-            pad_axis(pool_axis(pad_axis(x, 3, wide, p->outside), 3, wide, p), 2, high, p->outside),
+            trace_taps_pad(pool_axis(trace_taps_pad(x, 3, wide, p->outside), 3, wide, p), 2, high,
+                           p->outside),
             2, high, p);
     (void)rp_fail(&x.graph->err, RP_UNSUPPORTED,
                   "pool: windows of %lld over %s; %d are the most, unless they lie side by side "
@@ -290,7 +203,7 @@ static rp_tensor pool_large(rp_tensor x, const taps *high, const taps *wide, con
 static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding,
                       const pooling *p) {
     rp_shape s = rp_tensor_shape(x);
-    taps high, wide;
+    trace_taps high, wide;
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
     if (stride == 0) stride = size;
     if (size > 0 && padding > size / 2) { /* a window may be of padding alone */
@@ -299,8 +212,8 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
                       (long long)padding, (long long)size, trace_type_text(x.graph, x).s);
         return trace_bad(x.graph);
     }
-    if (s.rank != 4 || !taps_of(x.graph, s.dim[2], size, stride, padding, 1, &high) ||
-        !taps_of(x.graph, s.dim[3], size, stride, padding, 1, &wide)) {
+    if (s.rank != 4 || !trace_taps_of(x.graph, s.dim[2], size, stride, padding, 1, &high) ||
+        !trace_taps_of(x.graph, s.dim[3], size, stride, padding, 1, &wide)) {
         if (trace_ready(x.graph))
             (void)rp_fail(&x.graph->err, RP_INVALID,
                           "pool: windows of %lld every %lld do not lie within %s padded by %lld",
@@ -309,7 +222,7 @@ static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding
         return trace_bad(x.graph);
     }
     if (size * size > FEW_TAPS) return pool_large(x, &high, &wide, p);
-    x = pad_axis(pad_axis(x, 2, &high, p->outside), 3, &wide, p->outside);
+    x = trace_taps_pad(trace_taps_pad(x, 2, &high, p->outside), 3, &wide, p->outside);
     return pool_both(x, &high, &wide, p);
 }
 

@@ -144,13 +144,59 @@ static void searchsorted(call *c) {
     give(c, rp_searchsorted(x, v, true));
 }
 
+/* Of `axes` axes, of which the first is a symbol, as N is; keys end in the number of the axis, counted as args do. */
+static rp_tensor convolved(call *c, bool transposed) {
+    const int axes = (int)told(c, "axes", 3);
+    const int64_t ch = told(c, "C", 1), groups = told(c, "groups", 1), o = told(c, "O", 1);
+    rp_shape x = RP_SHAPE(size(c, "N", 1), ch), w = RP_SHAPE(o, ch / groups);
+    rp_conv3d_args a = {.groups = (uint32_t)told(c, "groups", 0)};
+    if (transposed) w = RP_SHAPE(ch, o / groups);
+    for (int i = 3 - axes; i < 3; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        w.dim[w.rank++] = rp_dim_const(told(c, key, 1));
+        const int64_t least = told(c, key, 1) * 2;
+        (void)snprintf(key, sizeof key, "d%d", i);
+        a.dilation[i] = told(c, key, 0);
+        (void)snprintf(key, sizeof key, "s%d", i);
+        a.stride[i] = told(c, key, 0);
+        (void)snprintf(key, sizeof key, "p%d", i);
+        a.padding[i] = told(c, key, 0);
+        (void)snprintf(key, sizeof key, "x%d", i);
+        x.dim[x.rank++] = i == 3 - axes ? size(c, key, least) : rp_dim_const(told(c, key, 1));
+    }
+    const rp_conv_args b = {.stride = {a.stride[1], a.stride[2]},
+                            .padding = {a.padding[1], a.padding[2]},
+                            .dilation = {a.dilation[1], a.dilation[2]},
+                            .groups = a.groups};
+    const int64_t extra = told(c, "extra", 0);
+    const bool bare = told(c, "bare", 0) != 0; /* no arguments */
+    rp_tensor in = rp_input(c->g, "x", RP_DTYPE_F32, x);
+    rp_tensor k = rp_input(c->g, "w", RP_DTYPE_F32, w);
+    rp_tensor bias = rp_input(c->g, "b", RP_DTYPE_F32, RP_SHAPE(o));
+    if (!transposed) return rp_conv3d(in, k, bias, bare ? NULL : &a);
+    if (axes == 3) return rp_conv_transpose3d(in, k, bias, bare ? NULL : &a, extra);
+    return axes == 2 ? rp_conv_transpose2d(in, k, bias, &b, extra)
+                     : rp_conv_transpose1d(in, k, bias, &b, extra);
+}
+
+static void conv3d(call *c) {
+    give(c, convolved(c, false));
+}
+
+static void conv_transpose(call *c) {
+    give(c, convolved(c, true));
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse},     {"varlen", varlen},       {"quantized", quantized},
-             {"rounded_to", rounded_to}, {"scaled_mm", scaled_mm}, {"searchsorted", searchsorted}};
+} calls[] = {{"sdpa_lse", sdpa_lse},   {"varlen", varlen},
+             {"quantized", quantized}, {"rounded_to", rounded_to},
+             {"scaled_mm", scaled_mm}, {"searchsorted", searchsorted},
+             {"conv3d", conv3d},       {"conv_transpose", conv_transpose}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -379,6 +425,17 @@ static rp_tensor rows_of_other_numbers(rp_graph *g) {
     return rp_searchsorted(f32(g, "x", RP_SHAPE(2, 3, 9)), f32(g, "v", RP_SHAPE(3, 2, 4)), false);
 }
 
+static rp_tensor too_deep_a_kernel(rp_graph *g) {
+    return rp_conv3d(f32(g, "x", RP_SHAPE(1, 2, 3, 8, 8)), f32(g, "w", RP_SHAPE(4, 2, 5, 1, 1)),
+                     rp_none(), NULL);
+}
+
+static rp_tensor channels_of_another(rp_graph *g) {
+    return rp_conv_transpose3d(f32(g, "x", RP_SHAPE(1, 4, 3, 8, 8)),
+                               f32(g, "w", RP_SHAPE(6, 2, 3, 3, 3)), rp_none(),
+                               &(rp_conv3d_args){.groups = 2}, 0);
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -400,6 +457,14 @@ static const struct {
     {rows_of_other_numbers,
      "searchsorted: wants sorted [N], or [...,N] and values [...,M] of the same type and axes "
      "before, not f32[2,3,9] and f32[3,2,4]"},
+    {too_deep_a_kernel,
+     "conv3d: x f32[1,2,3,8,8] and weight f32[4,2,5,1,1]: wants [N,C,D,H,W] and "
+     "[O,C/groups,KD,KH,KW], C and the weight's sizes known, KD up to 256, groups that divide C "
+     "and O, and windows that lie within the padded x"},
+    {channels_of_another,
+     "conv_transpose: x f32[1,4,3,8,8] and weight f32[6,2,3,3,3]: wants [N,C,D,H,W] and "
+     "[C,O/groups,...] with as many axes, of known size, groups that divide C, and extra 0 below "
+     "the strides"},
 };
 
 static void what_calls_cannot_take_is_told(void **state) {

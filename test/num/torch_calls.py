@@ -172,8 +172,35 @@ def searchsorted():
         case("searchsorted", n, [x, v], [(0, t.searchsorted(x, v, right=r)) for r in (False, True)])
 
 
+def convolutions():
+    """Strides, paddings and distances of each axis differ; the keys of axis i end in i."""
+    def one(name, f, n):
+        axes = [i for i in (0, 1, 2) if "x%d" % i in n]
+        get = lambda key, default: tuple(n.get("%s%d" % (key, i), default) for i in axes)
+        groups, C, O = n.get("groups", 1), n["C"], n["O"]
+        x = randn(n["N"], C, *get("x", 1))
+        w = randn(*((O, C // groups) if name == "conv3d" else (C, O // groups)), *get("k", 1))
+        b = randn(O)
+        more = {} if name == "conv3d" else {"output_padding": n.get("extra", 0)}
+        y = f(x.double(), w.double(), b.double(), stride=get("s", 1), padding=get("p", 0), dilation=get("d", 1), groups=groups, **more)
+        case(name, {**n, "axes": len(axes)}, [x, w, b], [(1e-5, y)])
+
+    for n in (dict(N=2, C=2, O=3, x0=5, x1=4, x2=6, k0=2, k1=3, k2=2), dict(N=1, C=3, O=4, x0=4, x1=4, x2=4, k0=2, k1=2, k2=2, s0=2, s1=2, s2=2),
+              dict(N=1, C=1, O=1, x0=3, x1=1, x2=2, bare=1), dict(N=2, C=4, O=6, groups=2, x0=6, x1=5, x2=4, k0=3, k1=2, k2=1, s0=2, s1=1, s2=3, p0=1, p1=2, p2=0, d0=2, d1=1),
+              dict(N=1, C=3, O=3, groups=3, x0=6, x1=5, x2=5, k0=3, k1=3, k2=3, p0=1, p1=1, p2=1, d2=2), dict(N=1, C=2, O=4, groups=2, x0=2, x1=3, x2=3, k0=1, k1=2, k2=2)):
+        one("conv3d", F.conv3d, n)
+    for n in (dict(N=2, C=2, O=3, x0=4, x1=3, x2=2, k0=2, k1=3, k2=2, s0=2, s1=1, s2=3, p0=1, p2=1, d1=2), dict(N=1, C=4, O=6, groups=2, x0=4, x1=3, x2=3, k0=2, k1=2, k2=1, s0=2, s1=3, s2=2, extra=1),
+              dict(N=1, C=1, O=1, x0=2, x1=1, x2=1, bare=1)):
+        one("conv_transpose", F.conv_transpose3d, n)
+    for n in (dict(N=2, C=4, O=2, groups=2, x1=4, x2=3, k1=2, k2=3, s1=2, s2=1, p2=1, d2=2), dict(N=1, C=2, O=3, x1=4, x2=5, k1=1, k2=3, s1=2, s2=2, p2=2, extra=1)):
+        one("conv_transpose", F.conv_transpose2d, n)
+    for n in (dict(N=2, C=2, O=3, x2=6, k2=3, s2=3, p2=1, d2=2, extra=2), dict(N=1, C=4, O=4, groups=4, x2=4, k2=2, s2=2), dict(N=1, C=1, O=1, x2=2, k2=1)):
+        one("conv_transpose", F.conv_transpose1d, n)
+
+
 attention()
 varlen()
 quantized()
 scaled_mm()
 searchsorted()
+convolutions()

@@ -92,10 +92,9 @@ static void same(const double *got, const double *want, int64_t n, const char *w
 static void convolve(const window *w, const sizes *s, bool transposed, const double *x,
                      const double *k, double *y) {
     const int64_t xd[4] = {s->n, s->channels, s->size[0], s->size[1]},
-                  yd[4] = {s->n, s->out, s->result[0], s->result[1]},
-                  kd[4] = {transposed ? s->channels : s->out, transposed ? s->out : s->of_group,
+                  yd[4] = {s->n, s->out, s->result[0], s->result[1]}, of_out = s->out / w->groups,
+                  kd[4] = {transposed ? s->channels : s->out, transposed ? of_out : s->of_group,
                            w->kernel[0], w->kernel[1]};
-    const int64_t of_out = s->out / w->groups;
     const int64_t *small = transposed ? s->size : s->result,
                   *large = transposed ? s->result : s->size;
     for (int64_t n = 0; n < s->n; n++)
@@ -112,8 +111,9 @@ static void convolve(const window *w, const sizes *s, bool transposed, const dou
                         int64_t from = o / of_out * s->of_group + c;
                         if (h < 0 || h >= large[0] || v < 0 || v >= large[1]) continue;
                         if (transposed)
-                            y[index_of(yd, n, o, h, v)] += x[index_of(xd, n, c, i, j)] *
-                                                           k[index_of(kd, c, o, ti, tj)];
+                            y[index_of(yd, n, o, h, v)] +=
+                                x[index_of(xd, n, from, i, j)] *
+                                k[index_of(kd, from, o % of_out, ti, tj)];
                         else
                             y[index_of(yd, n, o, i, j)] += x[index_of(xd, n, from, h, v)] *
                                                            k[index_of(kd, o, c, ti, tj)];
@@ -123,18 +123,19 @@ static void convolve(const window *w, const sizes *s, bool transposed, const dou
 /* One random case; whether it was one that may be. */
 static bool convolution(bool transposed) {
     window w = any_window();
-    if (transposed) w.groups = pick(0, 7) ? 1 : 2;
     sizes s = {.n = pick(1, 2), .of_group = pick(1, 2), .size = {pick(1, 6), pick(1, 6)}};
-    s.channels = transposed ? s.of_group : s.of_group * w.groups + !pick(0, 9);
-    s.out = transposed ? pick(1, 3) : pick(1, 2) * w.groups + !pick(0, 9);
-    bool fits = transposed || (s.channels == s.of_group * w.groups && s.out % w.groups == 0);
+    s.channels = s.of_group * w.groups + !pick(0, 9);
+    s.out = pick(1, 2) * w.groups + (!transposed && !pick(0, 9)); /* it has what its kernel says */
+    bool fits = transposed ? s.channels % w.groups == 0
+                           : s.channels == s.of_group * w.groups && s.out % w.groups == 0;
+    if (transposed) s.of_group = s.channels / w.groups;
     for (int i = 0; i < 2; i++) fits &= (s.result[i] = count(&w, i, s.size[i], transposed)) > 0;
     int64_t least = given(w.stride[0]) < given(w.stride[1]) ? given(w.stride[0])
                                                             : given(w.stride[1]);
-    if (transposed) fits &= w.groups == 1 && w.extra >= 0 && (w.extra == 0 || w.extra < least);
+    if (transposed) fits &= w.extra >= 0 && (w.extra == 0 || w.extra < least);
     const int64_t xd[4] = {s.n, s.channels, s.size[0], s.size[1]},
-                  kd[4] = {transposed ? s.channels : s.out, transposed ? s.out : s.of_group,
-                           w.kernel[0], w.kernel[1]};
+                  kd[4] = {transposed ? s.channels : s.out,
+                           transposed ? s.out / w.groups : s.of_group, w.kernel[0], w.kernel[1]};
     static double got[MOST], want[MOST];
     ir_value in[2];
     fill(&in[0], xd);
