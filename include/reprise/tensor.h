@@ -235,6 +235,10 @@ typedef struct rp_dot_dims {
     int a_contract[RP_MAX_RANK], b_contract[RP_MAX_RANK];
 } rp_dot_dims;
 RP_API rp_tensor rp_dot_general(rp_tensor a, rp_tensor b, const rp_dot_dims *d);
+/* Groups of rows, each times a matrix of its own, as of experts: rows ends[g-1] to ends[g] - 1 (from 0) of a[M,K] times b[g], of b[G,K,N], or [G,N,K]
+ * with trans_b; ends i32[G] or i64[G], ascending, and a group may be empty. f32[M,N] as of rp_matmul; rows behind the last group are 0. torch.nn.functional.grouped_mm,
+ * whose product of equally long groups is rp_matmul. Its loop computes M rows, rounded up to tiles in each group, and copies a matrix a tile. */
+RP_API rp_tensor rp_grouped_mm(rp_tensor a, rp_tensor b, bool trans_b, rp_tensor ends);
 /* torch.einsum of 1 to RP_EINSUM_OPERANDS tensors, "bqd,bkd->bqk": a letter an axis, each once in a term; without "->" as numpy. Products are of two at a time, from the left. */
 #define RP_EINSUM_OPERANDS 8
 RP_API rp_tensor rp_einsum(const char *equation, const rp_tensor *x, uint32_t n);
@@ -418,6 +422,7 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_bincount(...) RP_AT("rp_bincount", (rp_bincount)(__VA_ARGS__))
 #define rp_masked_scatter(...) RP_AT("rp_masked_scatter", (rp_masked_scatter)(__VA_ARGS__))
 #define rp_masked_mean(...) RP_AT("rp_masked_mean", (rp_masked_mean)(__VA_ARGS__))
+#define rp_grouped_mm(...) RP_AT("rp_grouped_mm", (rp_grouped_mm)(__VA_ARGS__))
 #define rp_einsum(...) RP_AT("rp_einsum", (rp_einsum)(__VA_ARGS__))
 #define rp_dropout(...) RP_AT("rp_dropout", (rp_dropout)(__VA_ARGS__))
 #define rp_categorical(...) RP_AT("rp_categorical", (rp_categorical)(__VA_ARGS__))

@@ -188,15 +188,27 @@ static void conv_transpose(call *c) {
     give(c, convolved(c, true));
 }
 
+static void grouped_mm(call *c) {
+    const int64_t k = told(c, "K", 1), n = told(c, "N", 1), g = told(c, "G", 1);
+    const bool trans = told(c, "trans", 0) != 0;
+    const rp_dtype t = (rp_dtype)told(c, "type", RP_DTYPE_F32);
+    rp_tensor a = rp_input(c->g, "a", t, RP_SHAPE(size(c, "M", 1), k));
+    rp_tensor b = rp_input(c->g, "b", t, trans ? RP_SHAPE(g, n, k) : RP_SHAPE(g, k, n));
+    rp_tensor ends =
+        rp_input(c->g, "ends", told(c, "wide", 0) ? RP_DTYPE_I64 : RP_DTYPE_I32, RP_SHAPE(g));
+    give(c, rp_grouped_mm(a, b, trans, ends));
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse},   {"varlen", varlen},
-             {"quantized", quantized}, {"rounded_to", rounded_to},
-             {"scaled_mm", scaled_mm}, {"searchsorted", searchsorted},
-             {"conv3d", conv3d},       {"conv_transpose", conv_transpose}};
+} calls[] = {{"sdpa_lse", sdpa_lse},    {"varlen", varlen},
+             {"quantized", quantized},  {"rounded_to", rounded_to},
+             {"scaled_mm", scaled_mm},  {"searchsorted", searchsorted},
+             {"conv3d", conv3d},        {"conv_transpose", conv_transpose},
+             {"grouped_mm", grouped_mm}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -436,6 +448,11 @@ static rp_tensor channels_of_another(rp_graph *g) {
                                &(rp_conv3d_args){.groups = 2}, 0);
 }
 
+static rp_tensor groups_of_another(rp_graph *g) {
+    return rp_grouped_mm(f32(g, "a", RP_SHAPE(6, 4)), f32(g, "b", RP_SHAPE(3, 4, 2)), true,
+                         rp_input(g, "e", RP_DTYPE_I32, RP_SHAPE(3)));
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -457,6 +474,9 @@ static const struct {
     {rows_of_other_numbers,
      "searchsorted: wants sorted [N], or [...,N] and values [...,M] of the same type and axes "
      "before, not f32[2,3,9] and f32[3,2,4]"},
+    {groups_of_another,
+     "grouped_mm: wants rows [M,K], matrices [G,N,K] and ends i32[G] or i64[G], none of them "
+     "empty; not f32[6,4], f32[3,4,2] and i32[3]"},
     {too_deep_a_kernel,
      "conv3d: x f32[1,2,3,8,8] and weight f32[4,2,5,1,1]: wants [N,C,D,H,W] and "
      "[O,C/groups,KD,KH,KW], C and the weight's sizes known, KD up to 256, groups that divide C "

@@ -198,9 +198,25 @@ def convolutions():
         one("conv_transpose", F.conv_transpose1d, n)
 
 
+def grouped_mm():
+    """Groups of no row, of one, of several tiles; rows behind them. torch's own call wants rows of 16 bytes, and leaves those rows as they were."""
+    for n, ends in ((dict(M=6, K=4, N=8), [2, 2, 6]), (dict(M=12, K=8, N=4, trans=1), [0, 0, 11, 12, 12]), (dict(M=1, K=4, N=4, wide=1), [0, 1]),
+                    (dict(M=9, K=4, N=4), [3, 7]), (dict(M=16, K=4, N=4), [16]), (dict(M=13, K=8, N=8, type=2), [5, 13, 13]), (dict(M=8, K=4, N=4), [1, 2, 3, 4, 5, 6, 7, 8])):
+        G, like = len(ends), t.bfloat16 if n.get("type") else t.float32
+        a, b = randn(n["M"], n["K"]).to(like), randn(G, n["K"], n["N"]).to(like)
+        if n["M"] == ends[-1]:
+            y = F.grouped_mm(a, b, offs=t.tensor(ends, dtype=t.int32)).float()
+        begin = [0] + ends[:-1]
+        want = t.cat([a[i:j].float() @ b[g].float() for g, (i, j) in enumerate(zip(begin, ends))] + [t.zeros(n["M"] - ends[-1], n["N"])])
+        if n["M"] == ends[-1]:  # which rounds to its type
+            assert t.equal(want.to(like), y.to(like))
+        case("grouped_mm", {**n, "G": G}, [a, b.mT if n.get("trans") else b, t.tensor(ends)], [(1e-6, want)])
+
+
 attention()
 varlen()
 quantized()
 scaled_mm()
 searchsorted()
 convolutions()
+grouped_mm()
