@@ -63,6 +63,38 @@ RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
 /* The same with neighbours (2i, 2i+1) as pairs (GPT-J, DeepSeek, GGUF's order of Llama weights). */
 RP_API rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin);
 
+/* cos and sin of positions, i32 or i64 of any shape, f32[...,D/2], as the two above take them: pair i turns by position * f(i), f(i) = base^(-2i/D).
+ * - RP_ROPE_LINEAR: f / factor.
+ * - RP_ROPE_LLAMA3 (Llama 3.1): r f + (1 - r) f / factor, r = (original f / 2 pi - low_freq_factor) / (high_freq_factor - low_freq_factor), cut to [0,1].
+ * - RP_ROPE_YARN (Peng et al., arXiv 2309.00071; transformers' _compute_yarn_parameters): (1 - r) f + r f / factor, r = (i - lo) / (hi - lo), cut to [0,1], where
+ *   lo = floor(at(beta_fast)), hi = ceil(at(beta_slow)) within [0, D-1], and at(n) = D log(original / (2 pi n)) / (2 log base) is the pair that turns n
+ *   times within the original positions. cos and sin are multiplied by attention_factor; where that is 0, by m(mscale) / m(mscale_all_dim),
+ *   m(s) = 0.1 s log(factor) + 1 (1 where factor <= 1), or by m(1) where these are 0.
+ * NTK is another base: base * factor^(D/(D-2)). Angles are computed in double precision, where others round the frequencies to f32. */
+typedef enum rp_rope_scaling {
+    RP_ROPE_PLAIN,
+    RP_ROPE_LINEAR,
+    RP_ROPE_LLAMA3,
+    RP_ROPE_YARN
+} rp_rope_scaling;
+#define RP_ROPE_SECTIONS 4
+typedef struct rp_rope_args {
+    int64_t dim; /* D, of a head, as far as it is turned */
+    double base; /* 0: 10000 */
+    rp_rope_scaling scaling;
+    double factor;                            /* of what scales */
+    int64_t original;                         /* positions of the training; of Llama 3 and YaRN */
+    double low_freq_factor, high_freq_factor; /* 0: 1 and 4 */
+    double beta_fast, beta_slow;              /* 0: 32 and 1 */
+    double mscale, mscale_all_dim;            /* DeepSeek's */
+    double attention_factor;
+    /* mRoPE (Qwen2-VL): the first sections[0] pairs have the positions [0,...], the next sections[1] the positions [1,...], and so on, as
+     * {16, 24, 24} of time, height and width; zeros: one position for all */
+    uint32_t sections[RP_ROPE_SECTIONS];
+} rp_rope_args;
+RP_API void rp_rope_tables(rp_tensor positions, const rp_rope_args *args, rp_tensor *cos,
+                           rp_tensor *sin);
+
 /* ---- attention over dense operands ---- */
 
 typedef struct rp_sdpa_args {
@@ -176,8 +208,14 @@ static inline void rp_choose_qparams_at(rp_tensor x, const rp_qparams_args *args
     rp_choose_qparams(x, args, scale, zero);
     (void)rp_at(x, "rp_choose_qparams", file, line);
 }
-#define rp_choose_qparams(x, args, scale, zero) \
-    rp_choose_qparams_at(x, args, scale, zero, __FILE__, __LINE__)
+#define rp_choose_qparams(...) rp_choose_qparams_at(__VA_ARGS__, __FILE__, __LINE__)
+/* NOLINTNEXTLINE(readability-function-size): the call and its place */
+static inline void rp_rope_tables_at(rp_tensor positions, const rp_rope_args *args, rp_tensor *cos,
+                                     rp_tensor *sin, const char *file, int line) {
+    rp_rope_tables(positions, args, cos, sin);
+    (void)rp_at(positions, "rp_rope_tables", file, line);
+}
+#define rp_rope_tables(...) rp_rope_tables_at(__VA_ARGS__, __FILE__, __LINE__)
 #define rp_rms_norm(...) RP_AT("rp_rms_norm", (rp_rms_norm)(__VA_ARGS__))
 #define rp_layer_norm(...) RP_AT("rp_layer_norm", (rp_layer_norm)(__VA_ARGS__))
 #define rp_group_norm(...) RP_AT("rp_group_norm", (rp_group_norm)(__VA_ARGS__))

@@ -199,16 +199,40 @@ static void grouped_mm(call *c) {
     give(c, rp_grouped_mm(a, b, trans, ends));
 }
 
+/* factor, betas, scales: in hundredths. With s0, s1, s2: positions of sections. */
+static void rope(call *c) {
+    rp_rope_args a = {.dim = told(c, "D", 0),
+                      .base = (double)told(c, "base", 0),
+                      .scaling = (rp_rope_scaling)told(c, "scaling", 0),
+                      .factor = (double)told(c, "factor", 0) / 100,
+                      .original = told(c, "original", 0),
+                      .low_freq_factor = (double)told(c, "low", 0) / 100,
+                      .high_freq_factor = (double)told(c, "high", 0) / 100,
+                      .beta_fast = (double)told(c, "fast", 0) / 100,
+                      .beta_slow = (double)told(c, "slow", 0) / 100,
+                      .mscale = (double)told(c, "mscale", 0) / 100,
+                      .mscale_all_dim = (double)told(c, "all_dim", 0) / 100,
+                      .attention_factor = (double)told(c, "attention", 0) / 100,
+                      .sections = {(uint32_t)told(c, "s0", 0), (uint32_t)told(c, "s1", 0),
+                                   (uint32_t)told(c, "s2", 0)}};
+    const rp_dtype t = told(c, "wide", 0) ? RP_DTYPE_I64 : RP_DTYPE_I32;
+    rp_dim n = size(c, "T", 0);
+    rp_tensor cos, sin, at = rp_input(c->g, "at", t, a.sections[0] ? RP_SHAPE(3, n) : RP_SHAPE(n));
+    rp_rope_tables(at, &a, &cos, &sin);
+    give(c, cos);
+    give(c, sin);
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     void (*make)(call *c);
-} calls[] = {{"sdpa_lse", sdpa_lse},    {"varlen", varlen},
-             {"quantized", quantized},  {"rounded_to", rounded_to},
-             {"scaled_mm", scaled_mm},  {"searchsorted", searchsorted},
-             {"conv3d", conv3d},        {"conv_transpose", conv_transpose},
-             {"grouped_mm", grouped_mm}};
+} calls[] = {{"sdpa_lse", sdpa_lse},     {"varlen", varlen},
+             {"quantized", quantized},   {"rounded_to", rounded_to},
+             {"scaled_mm", scaled_mm},   {"searchsorted", searchsorted},
+             {"conv3d", conv3d},         {"conv_transpose", conv_transpose},
+             {"grouped_mm", grouped_mm}, {"rope", rope}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -453,6 +477,13 @@ static rp_tensor groups_of_another(rp_graph *g) {
                          rp_input(g, "e", RP_DTYPE_I32, RP_SHAPE(3)));
 }
 
+static rp_tensor sections_of_another_head(rp_graph *g) {
+    rp_tensor cos;
+    rp_rope_tables(rp_input(g, "at", RP_DTYPE_I32, RP_SHAPE(3, 7)),
+                   &(rp_rope_args){.dim = 64, .sections = {16, 24, 24}}, &cos, NULL);
+    return cos;
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -477,6 +508,9 @@ static const struct {
     {groups_of_another,
      "grouped_mm: wants rows [M,K], matrices [G,N,K] and ends i32[G] or i64[G], none of them "
      "empty; not f32[6,4], f32[3,4,2] and i32[3]"},
+    {sections_of_another_head,
+     "rope_tables: positions i32[3,7] with dim 64, which is even, a base above 1, sections 16, 24, "
+     "24 and 0, whose sum is dim/2"},
     {too_deep_a_kernel,
      "conv3d: x f32[1,2,3,8,8] and weight f32[4,2,5,1,1]: wants [N,C,D,H,W] and "
      "[O,C/groups,KD,KH,KW], C and the weight's sizes known, KD up to 256, groups that divide C "

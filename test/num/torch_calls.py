@@ -7,6 +7,8 @@ output: so far may it be off, relative to its size or to 1. What torch has a cal
 has on GPUs alone is written out.
 """
 
+import math
+
 import torch as t
 import torch.ao.quantization.fx._decomposed  # quantized_decomposed
 import torch.nn.functional as F
@@ -213,6 +215,48 @@ def grouped_mm():
         case("grouped_mm", {**n, "G": G}, [a, b.mT if n.get("trans") else b, t.tensor(ends)], [(1e-6, want)])
 
 
+def rope():
+    """transformers' modeling_rope_utils.py and Qwen2-VL's apply_multimodal_rotary_pos_emb, in double precision."""
+    def frequencies(n):
+        base, dim, factor, original = n.get("base", 0) or 10000, n["D"], n.get("factor", 0) / 100, n.get("original", 0)
+        inv = 1.0 / (base ** (t.arange(0, dim, 2, dtype=F64) / dim))
+        get_mscale = lambda scale, mscale=1: 1.0 if scale <= 1 else 0.1 * mscale * math.log(scale) + 1.0
+        attention = n.get("attention", 0) / 100
+        if n.get("scaling") == 1:
+            inv = inv / factor
+        if n.get("scaling") == 2:  # _compute_llama3_parameters
+            low, high = n.get("low", 100) / 100, n.get("high", 400) / 100
+            wavelen = 2 * math.pi / inv
+            llama = t.where(wavelen > original / low, inv / factor, inv)
+            smooth = (original / wavelen - low) / (high - low)
+            medium = ~(wavelen < original / high) * ~(wavelen > original / low)
+            inv = t.where(medium, (1 - smooth) * llama / factor + smooth * llama, llama)
+        if n.get("scaling") == 3:  # _compute_yarn_parameters
+            fast, slow, m, every = n.get("fast", 3200) / 100, n.get("slow", 100) / 100, n.get("mscale", 0) / 100, n.get("all_dim", 0) / 100
+            if not attention:
+                attention = get_mscale(factor, m) / get_mscale(factor, every) if m and every else get_mscale(factor)
+            dim_of = lambda rotations: (dim * math.log(original / (rotations * 2 * math.pi))) / (2 * math.log(base))
+            low, high = max(math.floor(dim_of(fast)), 0), min(math.ceil(dim_of(slow)), dim - 1)
+            if low == high:
+                high += 0.001
+            extrapolation = 1 - ((t.arange(dim // 2, dtype=F64) - low) / (high - low)).clamp(0, 1)
+            inv = inv / factor * (1 - extrapolation) + inv * extrapolation
+        return inv, attention or 1.0
+
+    yarn = dict(scaling=3, factor=400, original=4096)
+    for n in (dict(T=3, D=16), dict(T=2, D=2, wide=1), dict(T=3, D=8, base=500000), dict(T=3, D=8, scaling=1, factor=250), dict(T=4, D=16, scaling=2, factor=800, original=8192, base=500000),
+              dict(T=4, D=32, scaling=2, factor=3200, original=64, low=50, high=300), dict(T=4, D=32, **yarn), dict(T=3, D=16, **{**yarn, "factor": 4000}, mscale=71, all_dim=100),
+              dict(T=3, D=16, **yarn, fast=800, slow=200, attention=150), dict(T=2, D=8, **{**yarn, "original": 6}), dict(T=2, D=8, **{**yarn, "factor": 50}),
+              dict(T=3, D=16, s0=2, s1=3, s2=3), dict(T=2, D=16, **yarn, s0=4, s1=2, s2=2)):
+        at = t.tensor([0, 1, 70000, 12345, 7, 100, 3, 99999, 2][: n["T"] * (3 if "s0" in n else 1)]).reshape(-1, n["T"])
+        inv, by = frequencies(n)
+        angle = at[..., None] * inv  # of each of the positions
+        if "s0" in n:
+            parts = angle.split([n["s0"], n["s1"], n["s2"]], -1)
+            angle = t.cat([m[i % 3] for i, m in enumerate(parts)], -1)
+        case("rope", n, [at], [(1e-6, angle.cos() * by), (1e-6, angle.sin() * by)])
+
+
 attention()
 varlen()
 quantized()
@@ -220,3 +264,4 @@ scaled_mm()
 searchsorted()
 convolutions()
 grouped_mm()
+rope()
