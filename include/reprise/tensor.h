@@ -203,6 +203,9 @@ RP_API rp_tensor rp_bucketize(rp_tensor x, rp_tensor bounds, bool right);
 RP_API rp_tensor rp_searchsorted(rp_tensor sorted, rp_tensor values, bool right);
 /* i32[n]: how many elements of x, integers of any shape, are i. Others count nowhere. */
 RP_API rp_tensor rp_bincount(rp_tensor x, int64_t n);
+/* i32[n,axes of x]: where the first n elements of x are that are not 0 (NaN is not), an index along each axis, in order, then rows of `fill`. A size does not depend on data,
+ * so n is given, as to torch.nonzero_static and jax's nonzero(size=); how many there are is the rp_sum of rp_ne(x, 0) as i32. */
+RP_API rp_tensor rp_nonzero(rp_tensor x, int64_t n, int64_t fill);
 /* x with the elements of source, in order, where mask, which broadcasts to x, is true. Source has as many; its last stands for what it lacks. */
 RP_API rp_tensor rp_masked_scatter(rp_tensor x, rp_tensor mask, rp_tensor source);
 /* a with the elements of src at their idx along axis, in ascending order of where they are in src: r[i][idx[i][j]] = src[i][j] for
@@ -420,6 +423,7 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_bucketize(...) RP_AT("rp_bucketize", (rp_bucketize)(__VA_ARGS__))
 #define rp_searchsorted(...) RP_AT("rp_searchsorted", (rp_searchsorted)(__VA_ARGS__))
 #define rp_bincount(...) RP_AT("rp_bincount", (rp_bincount)(__VA_ARGS__))
+#define rp_nonzero(...) RP_AT("rp_nonzero", (rp_nonzero)(__VA_ARGS__))
 #define rp_masked_scatter(...) RP_AT("rp_masked_scatter", (rp_masked_scatter)(__VA_ARGS__))
 #define rp_masked_mean(...) RP_AT("rp_masked_mean", (rp_masked_mean)(__VA_ARGS__))
 #define rp_grouped_mm(...) RP_AT("rp_grouped_mm", (rp_grouped_mm)(__VA_ARGS__))

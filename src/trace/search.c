@@ -1,4 +1,4 @@
-/* Values by what they are: buckets, counts, the places of a mask. */
+/* Values by what they are: buckets, counts, the places of a mask and of what is not 0. */
 #include "trace/record.h"
 
 static rp_tensor flat(rp_tensor x) {
@@ -104,6 +104,40 @@ rp_tensor rp_masked_scatter(rp_tensor x, rp_tensor mask, rp_tensor source) {
     rp_tensor m = flat(rp_broadcast(mask, s)), from = flat(source);
     rp_tensor at = rp_add_scalar(rp_cumsum(rp_cast(m, RP_DTYPE_I32), 0), -1);
     return rp_reshape(rp_where(m, rp_gather(from, at), flat(x)), s);
+}
+
+/* Place `at` of all of shape s, row-major, as one index along axis i. */
+static rp_tensor index_along(rp_tensor at, const rp_shape *s, uint32_t i) {
+    const rp_dtype t = rp_tensor_dtype(at);
+    rp_dim inner = trace_extent(s, i + 1, s->rank);
+    at = trace_floor_divide(at, rp_dim_value(at.graph, inner, t));
+    return i ? trace_remainder(at, rp_dim_value(at.graph, s->dim[i], t)) : at;
+}
+
+/* The k-th that is not 0 goes to place k of a list with one place more, where all go that have none of their own. */
+rp_tensor rp_nonzero(rp_tensor x, int64_t n, int64_t fill) {
+    rp_graph *g = x.graph;
+    const rp_shape s = rp_tensor_shape(x);
+    rp_tensor column[RP_MAX_RANK];
+    if (!trace_ready(g)) return trace_bad(g);
+    if (n < 0 || n > INT32_MAX - 1 || fill < INT32_MIN || fill > INT32_MAX || s.rank == 0) {
+        (void)rp_fail(&g->err, RP_INVALID,
+                      "nonzero: %lld places of %s, filled with %lld; wants a tensor with axes, and "
+                      "numbers that i32 holds",
+                      (long long)n, trace_type_text(g, x).s, (long long)fill);
+        return trace_bad(g);
+    }
+    const rp_dtype t = trace_place_type(trace_extent(&s, 0, s.rank)), i32 = RP_DTYPE_I32;
+    rp_tensor is = flat(rp_ne(x, rp_cast(rp_const(g, i32, 0), rp_tensor_dtype(x))));
+    rp_tensor count = rp_cumsum(rp_cast(is, t), 0), last = rp_const_int(g, t, n);
+    rp_tensor place = rp_where(is, rp_add_int(count, -1), last); /* clamps */
+    rp_tensor found = rp_broadcast(rp_const_int(g, t, -1), RP_SHAPE(n + 1));
+    found = rp_scatter(found, 0, place, rp_iota(g, t, rp_tensor_shape(is), 0));
+    found = rp_slice(found, 0, 0, n);
+    rp_tensor missing = rp_lt(found, rp_const_int(g, t, 0)), none = rp_const_int(g, t, fill);
+    for (uint32_t i = 0; i < s.rank; i++)
+        column[i] = rp_where(missing, none, index_along(found, &s, i));
+    return rp_cast(rp_stack(column, s.rank, 1), i32);
 }
 
 void(rp_topk_along)(rp_tensor a, int64_t k, int axis, rp_tensor *values, rp_tensor *indices) {

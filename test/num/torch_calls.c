@@ -223,6 +223,14 @@ static void rope(call *c) {
     give(c, sin);
 }
 
+static void nonzero(call *c) {
+    const int64_t rank = told(c, "rank", 1);
+    rp_dim a = size(c, "A", 0), b = rp_dim_const(told(c, "B", 1)), d = rp_dim_const(2);
+    rp_shape s = rank == 1 ? RP_SHAPE(a) : rank == 2 ? RP_SHAPE(a, b) : RP_SHAPE(d, a, b);
+    rp_tensor x = rp_input(c->g, "x", (rp_dtype)told(c, "type", RP_DTYPE_F32), s);
+    give(c, rp_nonzero(x, told(c, "n", 1), told(c, "fill", -1)));
+}
+
 /* --- running ------------------------------------------------------------------------ */
 
 static const struct {
@@ -232,7 +240,8 @@ static const struct {
              {"quantized", quantized},   {"rounded_to", rounded_to},
              {"scaled_mm", scaled_mm},   {"searchsorted", searchsorted},
              {"conv3d", conv3d},         {"conv_transpose", conv_transpose},
-             {"grouped_mm", grouped_mm}, {"rope", rope}};
+             {"grouped_mm", grouped_mm}, {"rope", rope},
+             {"nonzero", nonzero}};
 
 static void make(call *c) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -484,6 +493,10 @@ static rp_tensor sections_of_another_head(rp_graph *g) {
     return cos;
 }
 
+static rp_tensor places_of_a_scalar(rp_graph *g) {
+    return rp_nonzero(rp_const(g, RP_DTYPE_F32, 1), 3, -1);
+}
+
 static const struct {
     rp_tensor (*make)(rp_graph *g);
     const char *text; /* behind the line and the call */
@@ -511,6 +524,9 @@ static const struct {
     {sections_of_another_head,
      "rope_tables: positions i32[3,7] with dim 64, which is even, a base above 1, sections 16, 24, "
      "24 and 0, whose sum is dim/2"},
+    {places_of_a_scalar,
+     "nonzero: 3 places of f32[], filled with -1; wants a tensor with axes, and numbers that i32 "
+     "holds"},
     {too_deep_a_kernel,
      "conv3d: x f32[1,2,3,8,8] and weight f32[4,2,5,1,1]: wants [N,C,D,H,W] and "
      "[O,C/groups,KD,KH,KW], C and the weight's sizes known, KD up to 256, groups that divide C "

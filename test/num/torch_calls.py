@@ -257,6 +257,20 @@ def rope():
         case("rope", n, [at], [(1e-6, angle.cos() * by), (1e-6, angle.sin() * by)])
 
 
+def nonzero():
+    """Fewer and more than there is room for, none, all; of each type, NaN and both zeros among floats."""
+    for n in (dict(A=9, n=4), dict(A=9, n=9), dict(A=3, B=4, rank=2, n=12, fill=7), dict(A=3, B=5, rank=3, n=6), dict(A=1, n=1), dict(A=0, n=3), dict(A=4, n=0), dict(A=6, n=8, type=8),
+              dict(A=6, B=2, rank=2, n=9, type=4), dict(A=6, n=5, type=3, most=0), dict(A=5, n=7, type=2), dict(A=7, n=3, type=15, fill=0)):
+        shape = {1: (n["A"],), 2: (n["A"], n.get("B", 1)), 3: (2, n["A"], n.get("B", 1))}[n.get("rank", 1)]
+        x = (t.rand(*shape) < n.get("most", 0.6)) * t.randint(1, 5, shape)
+        if n.get("type", 0) in (0, 2, 15) and x.numel() > 2:
+            x = x.double()
+            x.reshape(-1)[:3] = t.tensor([t.nan, -0.0, 0.5])
+        x = x.to({0: t.float32, 8: t.bool, 4: t.int64, 3: t.int32, 2: t.bfloat16, 15: t.float64}[n.get("type", 0)])
+        n.pop("most", None)
+        case("nonzero", n, [x], [(0, t.nonzero_static(x, size=n["n"], fill_value=n.get("fill", -1)))])
+
+
 attention()
 varlen()
 quantized()
@@ -265,3 +279,4 @@ searchsorted()
 convolutions()
 grouped_mm()
 rope()
+nonzero()
