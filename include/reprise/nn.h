@@ -124,8 +124,8 @@ typedef struct rp_varlen_args {
     rp_dim max_q, max_k;  /* the rows, and the columns, that any sequence has; zero: T and S */
     double scale;         /* 0: 1/sqrt(D) */
     double softcap;       /* 0: none; as above */
-    bool
-        causal; /* positions count from the ends of a sequence: its last row sees its last column */
+    /* Positions count from the ends of a sequence: its last row sees its last column. */
+    bool causal;
     int64_t window; /* 0: none; as above, from the ends, too */
 } rp_varlen_args;
 /* f32[T,H,DV] (of f64 f64), and, where lse is not NULL, the log-sum-exps as of rp_sdpa_lse, f32[H,T]. It computes B * max_q * max_k scores a head, so tell the
@@ -142,8 +142,8 @@ typedef struct rp_qparams_args {
     rp_dtype dtype; /* of q */
     rp_granularity per;
     int axis; /* of RP_PER_AXIS; negative ones count from the last */
-    bool
-        affine; /* of i8 and u8: from the least to the greatest; else, and of f8 always, from -most to most */
+    /* Of i8 and u8: from the least to the greatest; else, and of f8 always, from -most to most. */
+    bool affine;
 } rp_qparams_args;
 /* By what x holds. affine: scale = (max(x, 0) - min(x, 0)) / 255 and zero = least q - round(min(x, 0) / scale), within q, as
  * quantized_decomposed.choose_qparams of torch. Else scale = max |x| / the greatest q (127 of i8 and u8, 448 of f8e4m3fn, 57344 of f8e5m2)
@@ -158,8 +158,8 @@ RP_API rp_tensor rp_dequantize_affine(rp_tensor q, rp_tensor scale, rp_tensor ze
 /* (a * scale_a) (b * scale_b) + bias in f32, a[M,K] and b[K,N], or [N,K] with trans_b, of i8, u8, f8 or f32, f16, bf16: torch._scaled_mm,
  * torch.nn.functional.scaled_mm. Scales along K multiply operands, the others the product, whose sums are of f32: those of i8 are exact up to a K of 1040. */
 typedef struct rp_scaled_mm_args {
-    rp_tensor scale_a,
-        scale_b; /* as their operands lie: one element; or along each axis 1, its size, or one for each block */
+    /* As their operands lie: one element; or along each axis 1, its size, or one for each block. */
+    rp_tensor scale_a, scale_b;
     rp_tensor bias; /* (optional) [N] */
     bool trans_b;
     int64_t block; /* elements, 0: 128; the last one of an axis may have fewer */
