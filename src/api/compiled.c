@@ -46,7 +46,7 @@ static rp_status without_compiler(rp_compiled *c, const ir_graph *g, const compi
     (void)snprintf(what, sizeof what, "backend=%s", cfg->backend);
     (void)snprintf(reason, sizeof reason, "%s; the built-in portable kernels run op by op",
                    tc->missing);
-    base_log(RP_LOG_WARNING,
+    base_log(tc->told ? RP_LOG_DEBUG : RP_LOG_WARNING,
              "%s: graph @%s runs op by op with the built-in portable kernels, which is slow; %s",
              tc->missing, ir_graph_name(g), tc->cure);
     base_free(c->reason);

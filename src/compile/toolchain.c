@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "base/temp.h"
 #include "cache/key.h"
+#include "compile/late.h"
 #include "compile/link.h"
 #include "compile/steps.h"
 
@@ -37,17 +38,22 @@ struct atomic_late {
 
 static void say_late(const compile_toolchain *t, char *out, size_t size) {
     (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
-                   (double)t->limit_ns / 1e9);
+                   (double)(t->limit_ns < 0 ? t->asked_ns : t->limit_ns) / 1e9);
 }
 
 static const char late_cure[] = "REPRISE_CC_TIMEOUT gives it more time, REPRISE_CC names another";
 
-bool compile_toolchain_late(compile_toolchain *t) {
-    if (!t->late || !atomic_load(&t->late->is) || !t->path) return false;
+static void lose_late(compile_toolchain *t) {
     say_late(t, t->missing, sizeof t->missing);
     t->cure = late_cure;
+    t->told = !compile_late_is_news(t->path);
     base_free(t->path);
     t->path = NULL;
+}
+
+bool compile_toolchain_late(compile_toolchain *t) {
+    if (!t->late || !atomic_load(&t->late->is) || !t->path) return false;
+    lose_late(t);
     return true;
 }
 
@@ -59,6 +65,22 @@ static rp_status refuse_late(const compile_toolchain *t, rp_error *err) {
     return rp_fail(err, RP_UNSUPPORTED, "%s; %s", text, late_cure);
 }
 
+static rp_status stop_late(const compile_toolchain *t, bool mute, rp_error *err) {
+    compile_late_note(t->path, t->asked_ns, mute);
+    return refuse_late(t, err);
+}
+
+/* How long a run may take, by what it took before. */
+static rp_status take_limit(compile_toolchain *t, rp_error *err) {
+    RP_TRY(base_env_seconds(BASE_ENV_CC_TIMEOUT, &t->asked_ns, err));
+    t->limit_ns = compile_late_limit(t->path, t->asked_ns);
+    return RP_OK;
+}
+
+static bool is_given_up(const compile_toolchain *t) {
+    return t->path && compile_late_limit(t->path, t->asked_ns) < 0;
+}
+
 /* --- what it is ------------------------------------------------------------------------ */
 
 static rp_status ask_version(compile_toolchain *t, rp_error *err) {
@@ -67,10 +89,11 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     bool late = false;
     rp_error why = {0};
     const char *argv[] = {t->path, "--version", NULL};
-    const base_spawn_options o = {.limit_ns = t->limit_ns, .out_late = &late};
+    const base_spawn_options o = {.limit_ns = t->asked_ns, .out_late = &late};
+    if (t->limit_ns < 0) return refuse_late(t, err);
     base_buf_init(&out, 0);
     rp_status st = base_spawn_with(argv, &o, &out, &code, &why);
-    if (st != RP_OK) st = late ? refuse_late(t, err) : rp_fail(err, st, "%s", why.text);
+    if (st != RP_OK) st = late ? stop_late(t, true, err) : rp_fail(err, st, "%s", why.text);
     if (st == RP_OK && out.data) {
         char *end = strchr(out.data, '\n');
         t->version = base_strndup(out.data, end ? (size_t)(end - out.data) : out.len);
@@ -207,19 +230,32 @@ static void remove_scratch(const compile_toolchain *t) {
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", t->scratch, ignored.text);
 }
 
+/* One that does not even say what it is, is as if it were not there. */
+static rp_status learn_in_time(compile_toolchain *t, cache_store *store, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = store ? learn(t, store, &why) : ask(t, &why);
+    if (st == RP_OK) return st;
+    if (st != RP_UNSUPPORTED || !is_given_up(t)) return rp_fail(err, st, "%s", why.text);
+    lose_late(t);
+    return RP_OK;
+}
+
 rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
     RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
-    if (t.path) st = base_env_seconds(BASE_ENV_CC_TIMEOUT, &t.limit_ns, err);
-    if (t.path && st == RP_OK) st = store ? learn(&t, store, err) : ask(&t, err);
+    if (t.path) st = take_limit(&t, err);
+    if (t.path && st == RP_OK) st = learn_in_time(&t, store, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
     if (t.path && st == RP_OK) {
         t.late = base_alloc(sizeof *t.late);
-        if (!t.late) st = rp_fail(err, RP_NOMEM, "%s", t.path);
+        if (!t.late)
+            st = rp_fail(err, RP_NOMEM, "%s", t.path);
+        else
+            atomic_init(&t.late->is, t.limit_ns < 0);
     }
     if (st == RP_OK)
         *out = t;
@@ -255,8 +291,12 @@ rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err
     rp_status st = RP_OK;
     *out = NULL;
     if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&t.path, err));
-    if (t.path) st = base_env_seconds(BASE_ENV_CC_TIMEOUT, &t.limit_ns, err);
-    if (t.path && st == RP_OK) st = learn(&t, store, err);
+    if (t.path) st = take_limit(&t, err);
+    if (t.path && st == RP_OK) st = learn_in_time(&t, store, err);
+    if (st == RP_OK && *t.missing) { /* nothing is code of this one */
+        t.version = base_strdup("late");
+        if (!t.version) st = rp_fail(err, RP_NOMEM, "a compiler");
+    }
     if (st == RP_OK)
         *out = t.version;
     else
@@ -329,9 +369,11 @@ static rp_status run_programs(const compile_toolchain *t, const char *const *arg
     base_buf_init(&out, 1 << 20);
     rp_status st = base_spawn_with(argv, &o, &out, &code, &why);
     if (late)
-        st = refuse_late(t, err);
+        st = stop_late(t, false, err);
     else if (st != RP_OK)
         st = rp_fail(err, st, "%s", why.text);
+    else if (t->limit_ns != t->asked_ns)
+        compile_late_clear(t->path);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(out.data);
         int n = (int)(line.len < 200 ? line.len : 200);

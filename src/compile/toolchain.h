@@ -18,7 +18,9 @@ typedef struct compile_toolchain {
      * fill in after compile_toolchain_find. */
     bool (*wanted)(void *user);
     void *user;
-    int64_t limit_ns;         /* of one run ($REPRISE_CC_TIMEOUT); 0: any time */
+    int64_t asked_ns;         /* $REPRISE_CC_TIMEOUT; 0: any time */
+    int64_t limit_ns;         /* of one run, by compile/late.h; -1: it is not to be run */
+    bool told;                /* with missing: this process has been told already */
     struct atomic_late *late; /* a run took longer: there is none after it */
 } compile_toolchain;
 
@@ -26,7 +28,7 @@ typedef struct compile_toolchain {
 extern const char *const compile_toolchain_options[];
 
 /* $REPRISE_CC, which RP_UNSUPPORTED says is not there, else cc, gcc, clang in PATH. None of them, or no folder that it could
- * write to, is RP_OK with path NULL. Its version, and what it starts, are what the store remembers of that very program (its path,
+ * write to, is RP_OK with path NULL, and so is one that does not say in time what it is. Its version, and what it starts, are what the store remembers of that very program (its path,
  * size and time, COMPILER_PATH and GCC_EXEC_PREFIX); a new one, one that starts what is gone, or any without a store (NULL), is run and
  * asked. Removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
