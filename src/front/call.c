@@ -134,6 +134,8 @@ static rp_status without_entry(calling *c, rp_status st, const rp_error *why, rp
         tell_ran(c, RP_RAN_EAGER, c->why.text);
         return RP_OK;
     }
+    const size_t n = strlen(c->f->name);
+    if (strncmp(why->text, c->f->name, n) != 0) return front_failed(c->f, st, why, err);
     return rp_fail(err, st, "%s", why->text);
 }
 
@@ -143,10 +145,20 @@ static bool numbers_may_do(const rp_jit *f, rp_status st) {
     return st == RP_UNSUPPORTED || (st == RP_INVALID && f->shapes != CONFIG_SHAPES_UNBACKED);
 }
 
+/* What the compiler says of numbers in the same words is not for the symbols, which serve more calls. */
+static rp_status keep_symbols(calling *c, front_sizes sizes, rp_error *err) {
+    front_entry_unref(c->made.entry);
+    c->made = (front_made){0};
+    return front_entry_make(c->f, c->a, sizes, true, c->to, &c->made, err);
+}
+
 /* What fails with numbers, too, is told of them: they are those of the call. */
-static rp_status make_of_numbers(calling *c, rp_status st, rp_error *why) {
+static rp_status make_of_numbers(calling *c, front_sizes sizes, rp_status st, rp_error *why) {
     rp_error again = {0};
-    rp_status now = front_entry_make(c->f, c->a, FRONT_STATIC, c->to, &c->made, &again);
+    rp_status now = front_entry_make(c->f, c->a, FRONT_STATIC, true, c->to, &c->made, &again);
+    const front_code *code = now == RP_OK && c->made.entry ? &c->made.entry->result.code : NULL;
+    if (code && code->eager && code->reason && strcmp(code->reason, why->text) == 0)
+        return keep_symbols(c, sizes, why);
     if (now == RP_OK || st == RP_UNSUPPORTED)
         base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", c->f->name, why->text);
     *why = again;
@@ -161,9 +173,9 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
     rp_error why = {0};
     if (f->dynamic == RP_DYNAMIC_AUTO) RP_TRY(front_decisions_load(f, err));
     RP_TRY(front_see(f, c->a, err));
-    rp_status st = front_entry_make(f, c->a, sizes, c->to, &c->made, &why);
+    rp_status st = front_entry_make(f, c->a, sizes, sizes == FRONT_STATIC, c->to, &c->made, &why);
     if (sizes != FRONT_STATIC && !c->made.began && numbers_may_do(f, st))
-        st = make_of_numbers(c, st, &why);
+        st = make_of_numbers(c, sizes, st, &why);
     if (st != RP_OK) {
         st = without_entry(c, st, &why, err);
         if (st != RP_OK) front_unsee(f);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
@@ -27,8 +28,14 @@ rp_status front_compile_host(rp_jit *f, const rp_graph *g, rp_compiled **out, rp
     return st == RP_OK ? compile(f->host, g, f->eager_config, out, err) : st;
 }
 
-void front_warn_suppressed(const rp_jit *f, const char *why) {
-    base_log(RP_LOG_WARNING, "WON'T CONVERT %s %s line %d: %s", f->name, f->file, f->line, why);
+void front_warn_suppressed(rp_jit *f, const char *why) {
+    const uint64_t hash = base_hash64(why, strlen(why));
+    (void)pthread_mutex_lock(&f->lock);
+    const bool again = f->suppressed == hash;
+    f->suppressed = hash;
+    (void)pthread_mutex_unlock(&f->lock);
+    base_log(again ? RP_LOG_DEBUG : RP_LOG_WARNING, "WON'T CONVERT %s %s line %d: %s", f->name,
+             f->file, f->line, why);
 }
 
 static rp_status keep_reason(front_code *c, const char *text, rp_error *err) {

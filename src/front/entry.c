@@ -69,12 +69,11 @@ out:
     return st;
 }
 
-rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
-                           front_made *out, rp_error *err) {
+rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, bool last,
+                           const front_out *to, front_made *out, rp_error *err) {
     front_traced t = {.to = to};
     front_entry *e = NULL;
-    /* Sizes that are numbers may do where symbols do not. */
-    compiler by = sizes == FRONT_STATIC ? AS_CAN_BE : AS_CONFIGURED;
+    compiler by = last ? AS_CAN_BE : AS_CONFIGURED;
     rp_status st = front_trace(f, a, sizes, false, &t, err);
     out->given = t.given;
     out->began = t.began;

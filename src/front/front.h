@@ -197,6 +197,7 @@ struct rp_jit {
     uint64_t graphs, breaks;
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
     uint32_t n_breaks_told;
+    uint64_t suppressed; /* hash of why the log was last told that something is not compiled */
     atomic_uint views_told
         [2]; /* of outputs, of arguments: bits of those of which the log has said that they are copied */
 };
@@ -258,9 +259,9 @@ typedef struct front_made {
     const front_code
         *fell; /* of its steps, one that is not what was asked for; as long as the entry */
 } front_made;
-/* Traces and compiles; not in the list yet. By turn. */
-rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
-                           front_made *out, rp_error *err) RP_MUST_USE;
+/* Traces and compiles; not in the list yet. By turn. last: what the compiler does not take is not asked for in another way. */
+rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, bool last,
+                           const front_out *to, front_made *out, rp_error *err) RP_MUST_USE;
 /* The same for one call, op by op: no guards, in no list. */
 rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to, front_made *out,
                             rp_error *err) RP_MUST_USE;
@@ -386,8 +387,8 @@ rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bo
 /* NONE, PIECEWISE or FULL. */
 rp_cudagraph_mode front_mode_of_call(const rp_jit *f, const rp_value *args);
 
-/* Something of f cannot be compiled, and runs op by op. */
-void front_warn_suppressed(const rp_jit *f, const char *why);
+/* Something of f cannot be compiled, and runs op by op. A cause is a warning once. */
+void front_warn_suppressed(rp_jit *f, const char *why);
 
 /* --- entries.c --- */
 /* e is the one that was used last, and the list has a reference of its own. */

@@ -194,6 +194,7 @@ void rp_jit_reset(rp_jit *f) {
     front_entries_clear(f);
     f->graphs = f->breaks = 0;
     f->n_breaks_told = 0;
+    f->suppressed = 0;
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
     f->warned = false;
