@@ -92,7 +92,7 @@ RP_API void rp_jit_free(rp_jit *f);
 
 /* Runs the function on args, usually a tuple or a map. Tensors may be strided (view.h), also backwards: the function is given dense copies, which the log tells (perf_hints); those of calls that are captured stay at one address. What the function writes
  * (rp_update) is written where it lies, in a view, too, whose elements must be places of their own. A state (value.h) is read there as well, so that a capture of the call
- * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share memory with the other (RP_INVALID). Other tensors
+ * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share an element with the other (RP_INVALID; columns beside each other share none). Other tensors
  * are what they were before the call even where they lie in one.
  * On a GPU tensors may lie in memory of the host or of the device, states in the device's; tensors of *out lie in the device's.
  * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells

@@ -130,22 +130,23 @@ bool base_view_repeats(const base_view *v) {
     return false;
 }
 
-bool base_views_meet(const base_view *a, const base_view *b) {
+base_meeting base_views_meeting(const base_view *a, const base_view *b) {
     search s = {.n = 0};
     int64_t a_begin, a_end, b_begin, b_end;
     if (is_empty(a) || is_empty(b) || !base_view_span(a, &a_begin, &a_end) ||
         !base_view_span(b, &b_begin, &b_end))
-        return false;
+        return BASE_APART;
     uintptr_t first = (uintptr_t)a->at + (uintptr_t)a_begin;
     uintptr_t end = (uintptr_t)a->at + (uintptr_t)a_end;
     uintptr_t other = (uintptr_t)b->at + (uintptr_t)b_begin;
     uintptr_t other_end = (uintptr_t)b->at + (uintptr_t)b_end;
-    if (end <= other || other_end <= first) return false;
+    if (end <= other || other_end <= first) return BASE_APART;
     add_term(&s, 1, (int64_t)a->element - 1);
     add_term(&s, 1, (int64_t)b->element - 1);
     for (uint32_t i = 0; i < a->rank; i++) add_term(&s, a->stride[i], a->dim[i] - 1);
     for (uint32_t i = 0; i < b->rank; i++) add_term(&s, b->stride[i], b->dim[i] - 1);
-    return comes_to(&s, (int64_t)(other_end - 1 - first));
+    if (!comes_to(&s, (int64_t)(other_end - 1 - first))) return BASE_APART;
+    return s.steps > MOST_STEPS + 1 ? BASE_UNSURE : BASE_MEET;
 }
 
 /* --- copies -------------------------------------------------------------------------------- */

@@ -29,7 +29,11 @@ bool base_view_span(const base_view *v, int64_t *begin, int64_t *end);
 /* Whether two elements of v share a byte, or one of a and one of b: exact, but for strides so intertwined that the search for
  * an answer is given up, which count as sharing. The spans are in range. */
 bool base_view_repeats(const base_view *v);
-bool base_views_meet(const base_view *a, const base_view *b);
+typedef enum base_meeting { BASE_APART, BASE_MEET, BASE_UNSURE /* given up */ } base_meeting;
+base_meeting base_views_meeting(const base_view *a, const base_view *b);
+static inline bool base_views_meet(const base_view *a, const base_view *b) {
+    return base_views_meeting(a, b) != BASE_APART;
+}
 /* Between v and dense memory (in: to that): runs of neighbours in both, as long as they are, over as few axes as there are. An empty view
  * has run 0. */
 void base_view_runs(const base_view *v, bool in, base_runs *out);

@@ -138,20 +138,43 @@ static void span_of(const rp_value *v, uintptr_t *begin, uintptr_t *end) {
     *begin += (uintptr_t)first;
 }
 
-bool front_overlap(const rp_value *a, const rp_value *b) {
+/* Spans that meet may be those of columns beside each other. */
+static RP_APART base_meeting elements_meet(const rp_value *a, const rp_value *b) {
+    base_view v, w;
+    if ((autograph_is_dense(a) && autograph_is_dense(b)) || rp_dtype_block(a->tensor.dtype) > 1 ||
+        rp_dtype_block(b->tensor.dtype) > 1)
+        return BASE_MEET;
+    return autograph_view_of(a, &v) && autograph_view_of(b, &w) ? base_views_meeting(&v, &w)
+                                                                : BASE_UNSURE;
+}
+
+base_meeting front_meeting(const rp_value *a, const rp_value *b) {
     uintptr_t p = 0, p_end = 0, q = 0, q_end = 0;
     span_of(a, &p, &p_end);
     span_of(b, &q, &q_end);
-    return p < q_end && q < p_end;
+    return p < q_end && q < p_end ? elements_meet(a, b) : BASE_APART;
 }
 
 rp_status front_refuse_shared(const front_args *a, uint32_t i, uint32_t k, rp_error *err) {
-    bool states = a->tensor[i]->state && a->tensor[k]->state;
-    return rp_fail(err, RP_INVALID,
-                   "two %s share memory, tensors %u and %u of the arguments; give one of them, or "
-                   "a plain tensor where it is only read",
-                   states ? "states" : "tensors that are written, or states,", k < i ? k : i,
-                   k < i ? i : k);
+    const uint32_t first = k < i ? k : i, second = k < i ? i : k;
+    const rp_value *one = a->tensor[first], *other = a->tensor[second];
+    const bool states = one->state && other->state;
+    base_buf names;
+    base_buf_init(&names, 0);
+    (void)front_describe(a->word, a->at[first], &names);
+    base_buf_puts(&names, " and ");
+    (void)front_describe(a->word, a->at[second], &names);
+    rp_status st = base_buf_status(&names, err);
+    if (st == RP_OK)
+        st = rp_fail(err, RP_INVALID,
+                     "%s, which are %s, share memory%s; give one of them, or a plain tensor where "
+                     "it is only read",
+                     names.data, states ? "states" : "written, or states",
+                     front_meeting(one, other) == BASE_UNSURE
+                         ? ", as far as can be told of their strides"
+                         : "");
+    base_buf_done(&names);
+    return st;
 }
 
 /* Whether tensor i, which shares memory with one that is written, is to be copied before. */
@@ -160,7 +183,7 @@ static rp_status meets_written(const front_args *a, const bool *written, uint32_
     bool own = a->tensor[i]->state || (written && written[i]);
     for (uint32_t k = 0; k < a->n_tensors; k++) {
         bool other = a->tensor[k]->state || (written && written[k]);
-        if (k == i || !other || !front_overlap(a->tensor[i], a->tensor[k])) continue;
+        if (k == i || !other || front_meeting(a->tensor[i], a->tensor[k]) == BASE_APART) continue;
         if (own) return front_refuse_shared(a, i, k, err);
         *copied = true;
     }
@@ -215,6 +238,17 @@ rp_status front_copies(const front_args *a, const bool *written, uint32_t i, boo
     return meets_written(a, written, i, out, err);
 }
 
+/* Whether tensor i, of which some are written, is copied. */
+static RP_APART rp_status look_at(const front_run *r, uint32_t i, bool *copied, rp_error *err) {
+    const bool *written = r->e->written;
+    rp_error why;
+    base_error_clear(&why);
+    rp_status st = front_copies(r->a, written, i, copied, &why);
+    if (st == RP_OK && *copied && written && written[i])
+        st = front_check_written(r->a->tensor[i], i, &why);
+    return st == RP_OK ? st : front_failed(r->f, st, &why, err);
+}
+
 /* Where each input is. */
 static rp_status place_inputs(front_run *r, rp_error *err) {
     const front_args *a = r->a;
@@ -226,8 +260,7 @@ static rp_status place_inputs(front_run *r, rp_error *err) {
     }
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         bool copied = a->tensor[i]->strided && front_is_view(a->tensor[i]);
-        if (any) RP_TRY(front_copies(a, written, i, &copied, err));
-        if (copied && written && written[i]) RP_TRY(front_check_written(a->tensor[i], i, err));
+        if (any) RP_TRY(look_at(r, i, &copied, err));
         if (copied) RP_TRY(place_copy(r, i, err));
     }
     return RP_OK;

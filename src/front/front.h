@@ -450,8 +450,9 @@ rp_status front_give(rp_jit *f, const front_result *r, const front_io *from, con
 /* Whether tensor i is not given as it lies. written: by tensor, beside states; may be NULL. */
 rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
                        rp_error *err) RP_MUST_USE;
-bool front_overlap(const rp_value *a, const rp_value *b);
-/* Tensors i and k are both written, and overlap. */
+/* Whether tensors share an element; of views as exactly as base_views_meeting is. */
+base_meeting front_meeting(const rp_value *a, const rp_value *b);
+/* Tensors i and k are both written, and meet. */
 rp_status front_refuse_shared(const front_args *a, uint32_t i, uint32_t k, rp_error *err);
 /* Whether v, tensor i, can be written. */
 rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) RP_MUST_USE;

@@ -158,9 +158,10 @@ static void bad_views_are_told(void **state) {
                   "give it dense and aligned, or without no_copies");
     check_refused(one, &wide, &to, 1, false,
                   "arguments of forward: [0] a tensor has strides that no memory has");
-    check_refused(in_place, &windows, &to, 1, false,
-                  "tensor 0 of the arguments is written, and several of its elements are one place "
-                  "in memory (its strides overlap); give a copy");
+    check_refused(
+        in_place, &windows, &to, 1, false,
+        "forward: tensor 0 of the arguments is written, and several of its elements are one place "
+        "in memory (its strides overlap); give a copy");
     rp_value v = rp_value_view(&in), args = rp_value_tuple(&v, 1);
     rp_run_options o = RP_RUN_OPTIONS_INIT;
     o.stream = (rp_stream *)(uintptr_t)&err;

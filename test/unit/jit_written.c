@@ -145,10 +145,14 @@ static void what_cannot_be_written_is_told(void **state) {
         rp_value v[] = {f32_of(x, 1, COLUMNS, 0), f32_of(x + 1, 1, COLUMNS - 1, 0)};
         rp_value args = rp_value_tuple(v, 2);
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
-        assert_non_null(strstr(err.text, "share memory, tensors 0 and 1 of the arguments"));
+        assert_memory_equal(err.text, "forward: ", 9);
+        assert_non_null(
+            strstr(err.text, "L[0] and L[1], which are written, or states, share memory; "));
         v[1].state = true;
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
-        assert_non_null(strstr(err.text, "share memory, tensors 0 and 1 of the arguments"));
+        assert_memory_equal(err.text, "forward: ", 9);
+        assert_non_null(
+            strstr(err.text, "L[0] and L[1], which are written, or states, share memory; "));
         v[1] = rp_value_strided(f32_of(x, 1, COLUMNS, 0).tensor, none);
         v[0] = f32_of((float[COLUMNS]){0}, 1, COLUMNS, 0);
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
@@ -157,6 +161,32 @@ static void what_cannot_be_written_is_told(void **state) {
         v[1] = rp_value_strided(v[1].tensor, (const int64_t[]){0, 0});
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
         assert_non_null(strstr(err.text, "stride 0 along axis 1"));
+        rp_jit_free(f);
+    }
+}
+
+/* Columns beside each other, and elements in turn. */
+static void views_without_a_common_element_are_written(void **state) {
+    (void)state;
+    NOT_ELSEWHERE("arguments that lie in one memory do not there");
+    for (int way = 0; way < 4 * WAYS; way++) {
+        float m[ROWS][COLUMNS], was[ROWS][COLUMNS];
+        const bool turns = way >= 2 * WAYS;
+        const int64_t columns[] = {COLUMNS, 1}, even[] = {COLUMNS, 2};
+        breaks = way / WAYS % 2;
+        rp_jit *f = make(both, way % WAYS, m);
+        for (int i = 0; i < 3; i++) {
+            fill(m[0], ROWS * COLUMNS, (float)i + 1);
+            memcpy(was, m, sizeof was);
+            rp_buffer x = {RP_DTYPE_F32, 2, {ROWS, 2}, m[0]}, y = x;
+            y.data = &m[0][turns ? 1 : 2];
+            rp_value v[] = {rp_value_strided(x, turns ? even : columns),
+                            rp_value_strided(y, turns ? even : columns)};
+            rp_value args = rp_value_tuple(v, 2);
+            rp_output_free(jit_ok(f, &args));
+            for (int r = 0; r < ROWS; r++)
+                for (int k = 0; k < 4; k++) assert_true(m[r][k] == was[r][k] + 1);
+        }
         rp_jit_free(f);
     }
 }
@@ -199,6 +229,7 @@ int main(void) {
         cmocka_unit_test(plain_tensors_are_written_in_place),
         cmocka_unit_test(views_are_written_back),
         cmocka_unit_test(others_keep_their_value),
+        cmocka_unit_test(views_without_a_common_element_are_written),
         cmocka_unit_test(what_cannot_be_written_is_told),
         cmocka_unit_test(every_allocation_may_fail),
     };
