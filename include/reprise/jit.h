@@ -102,7 +102,8 @@ RP_API void rp_jit_free(rp_jit *f);
 RP_API rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out,
                             rp_error *err) RP_MUST_USE;
 /* The same into dense memory of the caller, one buffer for each tensor of the result in order, depth first, which overlap neither
- * each other nor an argument; rp_jit_run_views (view.h) takes views. RP_INVALID names one whose dtype, rank or size is another. */
+ * each other nor an argument, but for one that is a view, which is read before; rp_jit_run_views (view.h) takes views. RP_INVALID names one that
+ * does, and one whose dtype, rank or size is another. */
 RP_API rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
                                  uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 

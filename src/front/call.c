@@ -302,6 +302,7 @@ rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *
                      innermost ? "; what a function is given while it is traced is no argument of "
                                  "a call: call the C function itself"
                                : "");
+    if (st == RP_OK && !out->output) st = front_into_check(f, &a, out, err);
     if (st == RP_OK) out->mode = front_mode_of_call(f, args);
     bool again = st == RP_OK;
     while (again) {

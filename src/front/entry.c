@@ -246,7 +246,8 @@ static RP_APART rp_status look_at(const front_run *r, uint32_t i, bool *copied, 
     rp_status st = front_copies(r->a, written, i, copied, &why);
     if (st == RP_OK && *copied && written && written[i])
         st = front_check_written(r->a->tensor[i], i, &why);
-    return st == RP_OK ? st : front_failed(r->f, st, &why, err);
+    if (st != RP_OK) return front_failed(r->f, st, &why, err);
+    return *copied && written && written[i] ? front_into_written(r->f, r->a, i, r->to, err) : st;
 }
 
 /* Where each input is. */

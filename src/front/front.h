@@ -412,6 +412,13 @@ rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              front_made *made, rp_error *err) RP_MUST_USE;
+/* --- into.c --- */
+/* Buffers of the caller, for a call whose arguments were read: RP_INVALID names one that lies over another, or over an argument that is
+ * not a view. Views are copied before; those that are written are asked about by front_into_written, in front of that. */
+rp_status front_into_check(const rp_jit *f, const front_args *a, const front_out *to,
+                           rp_error *err) RP_MUST_USE;
+rp_status front_into_written(const rp_jit *f, const front_args *a, uint32_t i, const front_out *to,
+                             rp_error *err) RP_MUST_USE;
 /* --- copy.c --- */
 /* Whether v is copied for where its elements lie. */
 bool front_is_view(const rp_value *v);

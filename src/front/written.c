@@ -28,6 +28,7 @@ static rp_status keep_value(front_session *s, uint32_t k, rp_error *err) {
 static rp_status begin_writing(front_session *s, uint32_t i, rp_error *err) {
     const front_args *a = s->a;
     RP_TRY(front_check_written(a->tensor[i], i, err));
+    RP_TRY(front_into_written(s->f, a, i, s->to, err));
     for (uint32_t k = 0; k < a->n_tensors; k++) {
         if (k == i || front_meeting(a->tensor[i], a->tensor[k]) == BASE_APART) continue;
         if (a->tensor[k]->state || s->written[k]) return front_refuse_shared(a, i, k, err);

@@ -379,15 +379,14 @@ static void sizes_of_states_are_numbers(void **state) {
 }
 
 static void results_go_into_memory_of_the_caller(void **state) {
-    float y[3][8];
+    float y[4][8];
     rp_error err = {0};
     rp_jit *f = jit_at(joined, 2, RP_DYNAMIC_ALL, NULL);
     (void)state;
     fill();
     rp_value v[] = {f32_of(x, 1, 8, 0), f32_of(w, 1, 8, 0)}, args = rp_value_tuple(v, 2);
     rp_buffer out[4];
-    for (int i = 0; i < 3; i++) out[i] = (rp_buffer){RP_DTYPE_F32, 1, {8}, y[i]};
-    out[3] = out[2];
+    for (int i = 0; i < 4; i++) out[i] = (rp_buffer){RP_DTYPE_F32, 1, {8}, y[i]};
     for (int turn = 0; turn < 2; turn++) {
         memset(y, 0, sizeof y);
         CHECK_OK(rp_jit_run_into(f, &args, out, 3, &err), &err);
@@ -411,6 +410,54 @@ static void results_go_into_memory_of_the_caller(void **state) {
     assert_int_equal(rp_jit_run_into(f, &args, out, 3, &err), RP_INVALID);
     assert_string_equal(err.text, "output 1 is f32 of rank 2; the result has f32 of rank 1");
     rp_jit_free(f);
+}
+
+/* The first argument backwards, or with a user behind a graph break. */
+static rp_status turned(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    static rp_value out[2];
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    if (user) rp_jit_break(call, "builtin: print");
+    out[0] = rp_jit_value(call, rp_flip(t, 0));
+    out[1] = rp_jit_value(call, rp_neg(t));
+    *result = rp_value_tuple(out, 2);
+    return RP_OK;
+}
+
+/* What would be written while it is read is refused; a view is read before, and what touches is apart. */
+static void results_lie_over_nothing(void **state) {
+    (void)state;
+    NOT_ELSEWHERE("results and arguments have memory of their own there");
+    for (int k = 0; k < 4; k++) {
+        float m[24], y[16];
+        rp_error err = {0};
+        rp_jit *f = jit_at(turned, k % 2 * 2, RP_DYNAMIC_AUTO, k / 2 ? m : NULL);
+        for (int i = 0; i < 24; i++) m[i] = (float)i;
+        rp_value v = f32_of(m, 1, 8, 0), args = rp_value_tuple(&v, 1);
+        rp_buffer out[] = {{RP_DTYPE_F32, 1, {8}, m + 8}, {RP_DTYPE_F32, 1, {8}, m + 16}};
+        CHECK_OK(rp_jit_run_into(f, &args, out, 2, &err), &err); /* beside each other */
+        for (int i = 0; i < 8; i++) assert_true(m[8 + i] == (float)(7 - i) && m[16 + i] == -m[i]);
+        for (int shift = 0; shift < 8; shift += 7) {
+            out[0].data = m + shift;
+            out[1].data = y;
+            assert_int_equal(rp_jit_run_into(f, &args, out, 2, &err), RP_INVALID);
+            assert_string_equal(err.text,
+                                "forward: output 0 lies over L[0], an argument, which is read "
+                                "while it is written; give it memory of its own, or take the "
+                                "result of rp_jit_run");
+            out[0].data = y + shift;
+            assert_int_equal(rp_jit_run_into(f, &args, out, 2, &err), RP_INVALID);
+            assert_string_equal(err.text, "forward: outputs 0 and 1 lie over each other; give each "
+                                          "memory of its own");
+        }
+        v = rp_value_strided(f32_of(m + 7, 1, 8, 0).tensor, (int64_t[]){-1});
+        out[0].data = m;
+        out[1].data = y;
+        CHECK_OK(rp_jit_run_into(f, &args, out, 2, &err), &err);
+        for (int i = 0; i < 8; i++) assert_true(m[i] == (float)i && y[i] == (float)(i - 7));
+        rp_jit_free(f);
+    }
 }
 
 /* --- what goes wrong ------------------------------------------------------------------------------ */
@@ -593,6 +640,7 @@ int main(void) {
         cmocka_unit_test(results_go_into_memory_of_the_caller),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(literals_and_tensors_have_no_items),
+        cmocka_unit_test(results_lie_over_nothing),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(values_without_tensors_work),
         cmocka_unit_test(outputs_outlive_the_function),
