@@ -471,6 +471,9 @@ void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_
 
 /* The mark of this axis of a tensor of that rank, the user's or the model's; NULL: none. source: what the tensor is called. */
 const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank);
+/* The same by turn or lock. */
+const front_mark *front_mark_locked(const rp_jit *f, const char *source, uint32_t axis,
+                                    uint32_t rank);
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;

@@ -111,32 +111,89 @@ static void put_values(const rp_jit *f, const front_args *a, uint32_t at, bool l
         base_buf_printf(out, "%" PRId64, (int64_t)a->word[at]);
 }
 
-static void put_cure(const rp_jit *f, const front_args *a, uint32_t at, base_buf *out) {
+/* What becomes of calls behind the limit. */
+typedef enum after { AS_SYMBOLS, ONE_BY_ONE } after;
+
+/* Whether a mark would make this size a symbol; otherwise it is a state's, or marked static. */
+static bool can_be_marked(const rp_jit *f, const front_args *a, front_place p, const char *source,
+                          const char **why_not) {
+    const uint64_t head = a->word[p.head];
+    const front_mark *m = front_mark_locked(f, source, p.index, front_rank(head));
+    *why_not = front_is_state(head) ? "; it is of a state, whose sizes are always numbers: use a "
+                                      "function of its own for each"
+               : m && m->kind == FRONT_MARK_STATIC
+                   ? "; it was marked static: without that mark the second size makes it a symbol"
+                   : NULL;
+    return !*why_not;
+}
+
+/* Each one that differs from what e was traced for is to be marked, too: ops may make them one. */
+static void put_marks(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t first,
+                      base_buf *out) {
+    base_buf source;
+    uint32_t n = 0;
+    const char *why_not;
+    base_buf_init(&source, 0);
+    for (uint32_t i = first; i < g->n && i < a->n; i++) {
+        if (i != first && !((g->want[i] ^ a->word[i]) & g->mask[i])) continue;
+        if (i != first && !is_same_place(g, a, i)) continue;
+        base_buf_clear(&source);
+        front_place p = front_describe(a->word, i, &source);
+        if (p.field != FRONT_SIZE || !source.data) continue;
+        if (!can_be_marked(f, a, p, source.data, &why_not)) continue;
+        if (n++ == 0)
+            base_buf_printf(out, "; rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err)",
+                            source.data, p.index);
+        else
+            base_buf_printf(out, "%s axis %u of %s", n == 2 ? ", and the same for" : ",", p.index,
+                            source.data);
+    }
+    base_buf_puts(out, n == 1 ? " makes it a symbol" : ", makes them symbols");
+    base_buf_done(&source);
+}
+
+static after put_size_cure(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t at,
+                           base_buf *out) {
+    base_buf source;
+    const char *why_not = NULL;
+    base_buf_init(&source, 0);
+    front_place p = front_describe(a->word, at, &source);
+    const char *name = source.data ? source.data : "L";
+    base_buf_printf(out, "; %s.size()[%u] was ", name, p.index);
+    put_values(f, a, at, false, out);
+    const bool markable = can_be_marked(f, a, p, name, &why_not);
+    if (markable)
+        put_marks(f, g, a, at, out);
+    else
+        base_buf_puts(out, why_not);
+    base_buf_done(&source);
+    return markable ? AS_SYMBOLS : ONE_BY_ONE;
+}
+
+static after put_cure(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t at,
+                      base_buf *out) {
     base_buf source;
     base_buf_init(&source, 0);
     front_place p = front_describe(a->word, at, &source);
     const char *name = source.data ? source.data : "L";
     rp_value_kind kind = front_kind(a->word[p.head]);
-    bool number = p.field == FRONT_LITERAL && kind != RP_VALUE_STRING;
-    if (p.field == FRONT_SIZE || number) {
-        base_buf_printf(out, "; %s", name);
-        if (!number) base_buf_printf(out, ".size()[%u]", p.index);
-        base_buf_puts(out, " was ");
-        put_values(f, a, at, number, out);
-    }
-    if (p.field == FRONT_SIZE)
-        base_buf_printf(
-            out, "; rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err) makes it a symbol", name,
-            p.index);
-    else if (number)
+    after then = ONE_BY_ONE;
+    if (p.field == FRONT_SIZE) {
+        then = put_size_cure(f, g, a, at, out);
+    } else if (p.field == FRONT_LITERAL && kind != RP_VALUE_STRING) {
+        base_buf_printf(out, "; %s was ", name);
+        put_values(f, a, at, true, out);
         base_buf_printf(out, "; give %s as a tensor of rank 0, whose value is no guard", name);
-    else
+    } else {
         base_buf_printf(out, "; give %s in one form, or use a function of its own for each", name);
+    }
     base_buf_done(&source);
+    return then;
 }
 
 void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
     base_buf b;
+    after then = AS_SYMBOLS;
     uint32_t functions = accumulated ? not_warned(f->fn) : 1;
     if (!functions) return;
     base_buf_init(&b, 0);
@@ -149,7 +206,7 @@ void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
         base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entries->number);
         uint32_t at = front_guards_why(&f->entries->guards, a, &b);
         if (at != UINT32_MAX)
-            put_cure(f, a, at, &b);
+            then = put_cure(f, &f->entries->guards, a, at, &b);
         else
             base_buf_puts(&b, "; ask less of sizes (rp_dim_compare needs no guard)");
     }
@@ -157,7 +214,12 @@ void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
     if (accumulated && functions > 1)
         base_buf_printf(&b, "; %u rp_jit are over that C function: make one, and call it",
                         functions);
-    base_buf_puts(&b, "; further forms run with every size a symbol");
+    if (then == AS_SYMBOLS)
+        base_buf_puts(&b, "; further forms run with every size a symbol");
+    else
+        base_buf_printf(&b,
+                        "; %u further forms are compiled as they come, those behind run op by op",
+                        f->limit);
     if (!b.failed) base_log(RP_LOG_WARNING, "%s", b.data);
     base_buf_done(&b);
 }

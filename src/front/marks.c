@@ -16,12 +16,18 @@ static bool is_called(const char *mark, const char *source) {
            strncmp(source + 3, mark, n) == 0 && strcmp(source + 3 + n, "']") == 0;
 }
 
-const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank) {
-    (void)pthread_mutex_lock(&f->lock);
-    const front_mark *m = f->marks; /* what is in the list stays */
-    (void)pthread_mutex_unlock(&f->lock);
+const front_mark *front_mark_locked(const rp_jit *f, const char *source, uint32_t axis,
+                                    uint32_t rank) {
+    const front_mark *m = f->marks;
     while (m && !(m->axis == axis && is_called(m->tensor, source))) m = m->next;
     return m ? m : front_support_mark(f, source, axis, rank);
+}
+
+const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank) {
+    (void)pthread_mutex_lock(&f->lock);
+    const front_mark *m = front_mark_locked(f, source, axis, rank); /* what is in the list stays */
+    (void)pthread_mutex_unlock(&f->lock);
+    return m;
 }
 
 /* The last mark of an axis counts. */

@@ -404,10 +404,64 @@ static void numbers_that_never_repeat_end_op_by_op(void **state) {
         assert_true(((float *)jit_result(o)->tensor.data)[1] == x[1] * (float)i);
         rp_output_free(o);
     }
-    CHECK_TEXT(said.data, f, "L[1] was 0, 1, 2; give L[1] as a tensor of rank 0");
+    CHECK_TEXT(said.data, f,
+               "L[1] was 0, 1, 2; give L[1] as a tensor of rank 0, whose value is no guard; 2 "
+               "further forms are compiled as they come, those behind run op by op\n");
     assert_int_equal(jit_info(f).eager, 2);
     heard_done(&said);
     rp_jit_free(f);
+}
+
+static rp_status summed(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    (void)user, (void)err;
+    *result = rp_jit_value(
+        call, rp_add(rp_jit_tensor(call, &args->item[0]), rp_jit_tensor(call, &args->item[1])));
+    return RP_OK;
+}
+
+/* Two sizes that are one are marked together; a mark against it, and a state, are why there is no symbol. */
+static void advice_is_what_helps(void **state) {
+    static const char *const is[] = {
+        "; rp_jit_mark_dynamic(f, \"L[0]\", 0, 0, INT64_MAX, &err), and the same for axis 0 of "
+        "L[1], makes them symbols; further forms run with every size a symbol\n",
+        "; it was marked static: without that mark the second size makes it a symbol; 2 further "
+        "forms are compiled as they come, those behind run op by op\n",
+        "; it is of a state, whose sizes are always numbers: use a function of its own for each; 2 "
+        "further forms are compiled as they come, those behind run op by op\n"};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        rp_error err = {0};
+        base_buf said;
+        rp_jit *f = limited(summed, k ? RP_DYNAMIC_AUTO : RP_DYNAMIC_NONE, 2, 0);
+        for (int i = 0; i < 2 && k == 1; i++)
+            CHECK_OK(rp_jit_mark_static(f, i ? "L[1]" : "L[0]", 0, &err), &err);
+        heard_start(&said, "");
+        for (int64_t n = 2; n < 8; n++) {
+            rp_value v[] = {f32_of(x, 1, n, 0), f32_of(x, 1, n, 0)}, args = rp_value_tuple(v, 2);
+            if (k == 2) v[0] = rp_value_state(v[0].tensor);
+            rp_output *o = jit_ok(f, &args);
+            assert_int_equal(rp_output_ran(o), n < (k ? 6 : 5) ? RP_RAN_CAPTURE
+                                               : k             ? RP_RAN_EAGER
+                                                               : RP_RAN_REPLAY);
+            rp_output_free(o);
+        }
+        CHECK_TEXT(said.data, f, is[k]);
+        heard_done(&said);
+        if (k == 0) { /* followed */
+            rp_jit *g = limited(summed, RP_DYNAMIC_NONE, 2, 0);
+            for (int i = 0; i < 2; i++)
+                CHECK_OK(rp_jit_mark_dynamic(g, i ? "L[1]" : "L[0]", 0, 0, INT64_MAX, &err), &err);
+            for (int64_t n = 2; n < 8; n++) {
+                rp_value v[] = {f32_of(x, 1, n, 0), f32_of(x, 1, n, 0)},
+                         args = rp_value_tuple(v, 2);
+                rp_output_free(jit_ok(g, &args));
+            }
+            assert_int_equal(jit_info(g).entries, 1);
+            rp_jit_free(g);
+        }
+        rp_jit_free(f);
+    }
 }
 
 static void functions_of_one_fn_share_a_limit(void **state) {
@@ -623,6 +677,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_are_one_have_the_mark_of_each),
         cmocka_unit_test(past_the_limit_one_entry_serves_all_sizes),
         cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
+        cmocka_unit_test(advice_is_what_helps),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
         cmocka_unit_test(a_function_that_is_gone_leaves_room),
         cmocka_unit_test(threads_share_entries),
