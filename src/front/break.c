@@ -79,10 +79,14 @@ static RP_APART rp_status begin(rp_jit_call *call, rp_error *err) {
     return front_session_begin(s, err);
 }
 
+#define BODY                                                                                   \
+    "the body of a loop or branch, which has no values while it is traced: break in front of " \
+    "the loop or branch, or behind it, and hand values in as arguments"
+
 /* In a body, or with fullgraph. */
 static RP_COLD rp_status refuse(rp_jit_call *call, const front_break *why, rp_error *err) {
     if (call->g->in_body)
-        return rp_fail(err, RP_INVALID, "%s in the body of a loop or branch", why->reason);
+        return rp_fail(err, RP_INVALID, "graph break in " BODY " (%s)", why->reason);
     call->broken = true;
     return rp_fail(err, RP_UNSUPPORTED,
                    "graph break with fullgraph: %s; keep the value in the graph, or allow "
@@ -170,6 +174,12 @@ static rp_buffer read_value(rp_tensor x, const front_break *why) {
     rp_buffer none = {.data = NULL};
     rp_graph *g = x.graph;
     if (!g || !trace_check_live(why->reason, x) || g->err.code != RP_OK) return none;
+    if (!g->call && g->body) {
+        (void)rp_fail(&g->err, RP_INVALID, "%s:%d: graph break in " BODY " (%s)", why->file,
+                      why->line, why->reason);
+        g->blamed = true;
+        return none;
+    }
     if (!g->call) {
         (void)rp_fail(&g->err, RP_INVALID,
                       "%s:%d: a tensor of graph @%s has no value while it is traced; values are "

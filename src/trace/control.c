@@ -153,6 +153,7 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
     uint32_t n = c->n_in - c->first;
     asking k;
     begin_asking(&k, f, c->g);
+    f->body = true;
     for (uint32_t i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "in%u", i);

@@ -63,8 +63,10 @@ static rp_tensor build(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, c
     }
     for (uint32_t i = 0; i < n; i++) {
         if (in[i].graph != g || in[i].ref == IR_NONE) {
-            (void)rp_fail(&g->err, RP_INVALID, "%s: operand %u is not a tensor of graph @%s",
-                          ir_op_table(op)->name, i, ir_graph_name(g->ir));
+            const bool around = g->body && trace_is_live(in[i]) && in[i].graph->in_body;
+            (void)rp_fail(&g->err, RP_INVALID, "%s: operand %u is not a tensor of graph @%s%s",
+                          ir_op_table(op)->name, i, ir_graph_name(g->ir),
+                          around ? "; what comes from outside is handed in as an argument" : "");
             goto done;
         }
         refs[i] = in[i].ref;

@@ -55,6 +55,7 @@ struct rp_graph {
     int64_t began; /* ns */
     bool finished;
     bool blamed;                  /* err names the line of the call */
+    bool body;                    /* it is one, which is traced or was */
     bool in_body;                 /* a body of it is being traced: it gets no effects meanwhile */
     const trace_oracle *oracle;   /* (optional) borrowed */
     trace_asked *asked;           /* likewise */

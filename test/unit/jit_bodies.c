@@ -187,11 +187,50 @@ static void every_allocation_may_fail(void **state) {
     jit_fail_each_allocation(whole_life, 64);
 }
 
+/* There is no value in a body, and no break. */
+static void wants_a_value(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                          uint32_t n_out, void *user) {
+    (void)g, (void)n_in, (void)n_out;
+    if (user)
+        rp_jit_break(user, "builtin: print");
+    else
+        (void)rp_item(rp_sum(in[0], 0, false));
+    out[0] = in[0];
+}
+
+static rp_status broken_inside(void *user, rp_jit_call *call, const rp_value *args,
+                               rp_value *result, rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]), u;
+    (void)err;
+    rp_cond(rp_gt(rp_sum(t, 0, false), rp_const(rp_jit_graph(call), RP_DTYPE_F32, 3)),
+            wants_a_value, negative, user ? call : NULL, &t, 1, &u, 1);
+    *result = rp_jit_value(call, u);
+    return RP_OK;
+}
+
+static void a_break_in_a_body_is_refused(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        float data[4] = {1, 2, 3, 4};
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_jit *f = jit_at(broken_inside, 2, RP_DYNAMIC_AUTO, k ? data : NULL);
+        rp_value v = f32_of(data, 1, 4, 0), args = rp_value_tuple(&v, 1);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+        assert_non_null(strstr(err.text,
+                               "graph break in the body of a loop or branch, which has no "
+                               "values while it is traced: break in front of"));
+        assert_non_null(strstr(err.text, k ? "(builtin: print)" : "(Tensor.item())"));
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_beside_a_break),
         cmocka_unit_test(loops_behind_a_break),
         cmocka_unit_test(a_body_asks),
+        cmocka_unit_test(a_break_in_a_body_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

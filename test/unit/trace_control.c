@@ -179,7 +179,9 @@ static void mistakes_are_told_with_their_line(void **state) {
     int line = 0;
     (void)state;
     rp_call_graph(g, captures, &line, &x, 1, out, 1);
-    refused(g, out, line, "add: operand 1 is not a tensor of graph @body");
+    refused(g, out, line,
+            "add: operand 1 is not a tensor of graph @body; what comes from outside is handed in "
+            "as an argument");
     x = scalar(&g);
     line = __LINE__ + 1;
     rp_call_graph(g, gives_what_is_outside, NULL, &x, 1, out, 1);
