@@ -318,9 +318,20 @@ typedef struct giving {
     uint32_t n; /* of the tensors given by the caller, those that were seen */
 } giving;
 
+/* What failed in a run is of that function. */
+static RP_COLD rp_status failed_run(const rp_jit *f, rp_status st, rp_error *err) {
+    rp_error why;
+    const size_t n = strlen(f->name);
+    if (!err || strncmp(err->text, f->name, n) == 0) return st;
+    why = *err;
+    base_error_clear(err);
+    return front_failed(f, st, &why, err);
+}
+
 static rp_status run_graph(const giving *g, rp_error *err) {
     if (!front_code_is_there(&g->of->code)) return RP_OK;
-    return front_code_run(g->f, &g->of->code, &g->io, err);
+    rp_status st = front_code_run(g->f, &g->of->code, &g->io, err);
+    return st == RP_OK ? st : failed_run(g->f, st, err);
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {

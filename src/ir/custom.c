@@ -237,9 +237,8 @@ rp_status ir_custom_run(const rp_op_desc *d, const rp_op_call *call, rp_buffer *
     if (!own.text[0])
         return rp_fail(err, st, "custom op %s failed (%s) and gave no reason", d->name,
                        rp_status_name(st));
-    own.code = st;
-    if (err && err->code == RP_OK) *err = own;
-    return st;
+    return strstr(own.text, d->name) ? rp_fail(err, st, "%s", own.text)
+                                     : rp_fail(err, st, "custom op %s: %s", d->name, own.text);
 }
 
 bool ir_splitting_name(const char *name, char *out, size_t size) {

@@ -252,7 +252,7 @@ static void a_cache_that_is_off_is_noted(void **state) {
 static void what_an_op_says_of_its_failure_is_given_on(void **state) {
     static const char *const ops[] = {"unit::silent", "unit::word"};
     static const char *const want[] = {"custom op unit::silent failed (io) and gave no reason",
-                                       "2 tapes are torn"};
+                                       "custom op unit::word: 2 tapes are torn"};
     (void)state;
     for (int i = 0; i < 2; i++) {
         rp_error err = {0};
