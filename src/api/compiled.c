@@ -260,7 +260,7 @@ static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error
     const char *off = cache_store_off_reason(c->store);
     cache_store_sweep(c->store);
     if (!off) return RP_OK;
-    base_log(RP_LOG_WARNING, "running uncached: %s", off);
+    cache_tell_off(off);
     return config_note_add(cfg, off, err, "cache");
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,12 +238,19 @@ const char *cache_store_dropped_reason(const cache_store *s) {
     return atomic_load(&s->dropped) ? s->reason : NULL;
 }
 
+void cache_tell_off(const char *why) {
+    static atomic_uint_fast64_t last;
+    const uint64_t hash = base_hash64(why, strlen(why)) | 1;
+    if (atomic_exchange(&last, hash) == hash) return;
+    base_log(RP_LOG_WARNING, "running uncached: %s", why);
+}
+
 void cache_store_detach(cache_store *s, const char *why) {
     (void)pthread_mutex_lock(&s->lock);
     if (!atomic_load(&s->off)) {
         (void)snprintf(s->reason, sizeof s->reason, "%.390s", why);
         atomic_store(&s->off, true);
-        base_log(RP_LOG_WARNING, "running uncached: %s", s->reason);
+        cache_tell_off(s->reason);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }

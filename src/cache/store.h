@@ -44,6 +44,8 @@ const char *cache_store_read_only_reason(cache_store *s);
 const char *cache_store_dropped_reason(const cache_store *s);
 /* Turns it off: somebody removes what is put faster than it can be used. */
 void cache_store_detach(cache_store *s, const char *why);
+/* Warns that nothing is cached, once in a process for a reason. */
+void cache_tell_off(const char *why);
 /* Removes what killed processes left in the folder, models included, and, where they left a lock, in those for temporary files: for
  * a program that starts. A few system calls when there is nothing. */
 void cache_store_sweep(const cache_store *s);

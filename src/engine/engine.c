@@ -59,7 +59,7 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
     dir = cache_store_dir(e->store); /* "": none can be named, which is a reason to be off */
     e->cache_noted = cache_store_off_reason(e->store) != NULL;
     if (e->cache_noted) {
-        base_log(RP_LOG_WARNING, "running uncached: %s", cache_store_off_reason(e->store));
+        cache_tell_off(cache_store_off_reason(e->store));
         RP_TRY(config_note_add(e->config, cache_store_off_reason(e->store), err, "cache"));
     }
     cache_store_sweep(e->store);
