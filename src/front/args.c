@@ -6,6 +6,8 @@
 #include "autograph/value.h"
 #include "base/alloc.h"
 
+enum { MOST_TEXT = 200 }; /* bytes of a string in a log */
+
 /* --- reading ------------------------------------------------------------------------------ */
 
 static bool more_words(front_args *a, uint32_t n) {
@@ -347,6 +349,26 @@ static void put_tensor(const uint64_t *w, base_buf *out) {
     base_buf_putc(out, ']');
 }
 
+/* On one line, and no longer than a line. */
+static void put_literal(const uint64_t *word, uint32_t head, base_buf *out) {
+    const char *text = (const char *)(word + head + 1);
+    const uint32_t n = front_count(word[head]);
+    base_buf_putc(out, '\'');
+    for (uint32_t i = 0; i < n && i < MOST_TEXT; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (c == '\'' || c == '\\')
+            base_buf_printf(out, "\\%c", c);
+        else if (c == '\n')
+            base_buf_puts(out, "\\n");
+        else if (c < ' ' || c == 127)
+            base_buf_printf(out, "\\x%02x", c);
+        else
+            base_buf_putc(out, (char)c);
+    }
+    base_buf_putc(out, '\'');
+    if (n > MOST_TEXT) base_buf_printf(out, "... (%u bytes)", n);
+}
+
 void front_put_value(const uint64_t *word, uint32_t head, base_buf *out) {
     const uint64_t *w = word + head;
     double number;
@@ -358,7 +380,7 @@ void front_put_value(const uint64_t *word, uint32_t head, base_buf *out) {
         memcpy(&number, &w[1], sizeof number);
         base_buf_printf(out, "%.17g", number);
         return;
-    case RP_VALUE_STRING: put_text(word, head, out); return;
+    case RP_VALUE_STRING: put_literal(word, head, out); return;
     case RP_VALUE_TENSOR: put_tensor(w, out); return;
     default: base_buf_printf(out, "%s of %u", front_type_name(*w), front_count(*w));
     }

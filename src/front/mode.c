@@ -134,7 +134,9 @@ rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bo
     bool backend = strcmp(f->config->backend, "cudagraphs") == 0;
     rp_cudagraph_mode asked = (rp_cudagraph_mode)resolved->cudagraph_mode.v;
     if (f->eager) return tell_eager(f, typed, asked, err);
-    if (!(typed || backend || c->named)) return RP_OK;
+    if (!(typed || backend || c->named)) /* rp_compile is not asked for what nobody asked for */
+        return asked == RP_CUDAGRAPH_NONE ? RP_OK
+                                          : rp_config_set(f->config, "cudagraph_mode=NONE", err);
     c->mode = typed ? asked : RP_CUDAGRAPH_FULL;
     if (c->mode == RP_CUDAGRAPH_NONE) return RP_OK;
     RP_TRY(check_routine(f, c->mode, err));

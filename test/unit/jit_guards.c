@@ -343,6 +343,41 @@ static void sizes_that_are_one_have_the_mark_of_each(void **state) {
     }
 }
 
+/* In a log they have one line, and an end. */
+static void strings_are_told_shortly(void **state) {
+    static char text[400];
+    base_buf said;
+    rp_jit *f = jit_at(second_of, 1, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    memcpy(text, "it's\n\x01", 7);
+    text[6] = 'a';
+    heard_start(&said, "recompiles");
+    for (int i = 0; i < 2; i++) {
+        rp_value v[] = {rp_value_string(i ? "b" : text), f32_of(x, 1, 4, 0)};
+        rp_value args = rp_value_tuple(v, 2);
+        rp_output_free(jit_ok(f, &args));
+    }
+    CHECK_TEXT(said.data, f, "- 0/0: L[0] == 'it\\'s\\n\\x01aaaa");
+    CHECK_TEXT(said.data, f, "aaa'... (399 bytes)\n");
+    assert_true(said.len < 400);
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+/* What nobody asked for is not refused. */
+static void a_level_alone_captures_nothing_in_silence(void **state) {
+    base_buf said;
+    (void)state;
+    heard_start(&said, "");
+    rp_jit *f = jit_at(doubled, 3, RP_DYNAMIC_AUTO, NULL);
+    ran_one(f, 8);
+    ran_one(f, 9);
+    if (said.data && strstr(said.data, "cudagraph_mode")) fail_msg("%s", said.data);
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
 /* --- limits ------------------------------------------------------------------------------------- */
 
 static rp_jit *limited(rp_jit_fn fn, rp_dynamic dynamic, uint32_t limit, uint32_t all) {
@@ -677,6 +712,8 @@ int main(void) {
         cmocka_unit_test(sizes_that_are_one_have_the_mark_of_each),
         cmocka_unit_test(past_the_limit_one_entry_serves_all_sizes),
         cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
+        cmocka_unit_test(strings_are_told_shortly),
+        cmocka_unit_test(a_level_alone_captures_nothing_in_silence),
         cmocka_unit_test(advice_is_what_helps),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
         cmocka_unit_test(a_function_that_is_gone_leaves_room),
