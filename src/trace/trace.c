@@ -5,9 +5,11 @@
 #include "trace/record.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -82,12 +84,21 @@ uint64_t trace_breaks(void) {
     return atomic_load(&n_breaks);
 }
 
+/* A function is traced with sizes as history has them and then with numbers, and may fail twice in the same words. */
+static bool is_told(const rp_graph *g) {
+    static atomic_uint_fast64_t last;
+    if (!g->call) return false;
+    const uint64_t hash = base_hash64(g->err.text, strlen(g->err.text)) | 1;
+    return atomic_exchange(&last, hash) == hash && !base_log_on(RP_LOG_CH_GRAPH_BREAKS, true);
+}
+
 /* A graph is whole or there is none: the first op that cannot be recorded ends the trace. */
 static rp_status refuse(const rp_graph *g, rp_error *err) {
     atomic_fetch_add(&n_breaks, 1);
-    base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false,
-                "Graph break in user code at op %u of %s\nReason: %s", ir_graph_count(g->ir),
-                ir_graph_name(g->ir), g->err.text);
+    if (!is_told(g))
+        base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false,
+                    "Graph break in user code at op %u of %s\nReason: %s", ir_graph_count(g->ir),
+                    ir_graph_name(g->ir), g->err.text);
     base_log_ch(RP_LOG_CH_DYNAMO, false, "Step 1: tracing %s was refused", ir_graph_name(g->ir));
     return rp_fail(err, g->err.code, "%s", g->err.text);
 }

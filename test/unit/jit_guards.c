@@ -455,6 +455,22 @@ static rp_status summed(void *user, rp_jit_call *call, const rp_value *args, rp_
     return RP_OK;
 }
 
+/* Though a trace with sizes as history has them is followed by one with numbers. */
+static void a_trace_that_fails_is_told_once(void **state) {
+    base_buf said;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    rp_jit *f = limited(summed, RP_DYNAMIC_AUTO, 0, 0);
+    rp_value v[] = {f32_of(x, 1, 4, 0), f32_of(x, 1, 5, 0)}, args = rp_value_tuple(v, 2);
+    (void)state;
+    heard_start(&said, "graph_breaks");
+    assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+    CHECK_HEARD(&said, "Graph break in user code at op ");
+    assert_null(strstr(strstr(said.data, "Graph break in") + 1, "Graph break in"));
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
 /* Two sizes that are one are marked together; a mark against it, and a state, are why there is no symbol. */
 static void advice_is_what_helps(void **state) {
     static const char *const is[] = {
@@ -714,6 +730,7 @@ int main(void) {
         cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
         cmocka_unit_test(strings_are_told_shortly),
         cmocka_unit_test(a_level_alone_captures_nothing_in_silence),
+        cmocka_unit_test(a_trace_that_fails_is_told_once),
         cmocka_unit_test(advice_is_what_helps),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
         cmocka_unit_test(a_function_that_is_gone_leaves_room),
