@@ -152,7 +152,7 @@ static rp_tensor convolved(call *c, bool transposed) {
     rp_conv3d_args a = {.groups = (uint32_t)told(c, "groups", 0)};
     if (transposed) w = RP_SHAPE(ch, o / groups);
     for (int i = 3 - axes; i < 3; i++) {
-        char key[8];
+        char key[16];
         (void)snprintf(key, sizeof key, "k%d", i);
         w.dim[w.rank++] = rp_dim_const(told(c, key, 1));
         const int64_t least = told(c, key, 1) * 2;
