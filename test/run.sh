@@ -8,6 +8,7 @@
 #
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one, and tells of each how long it took.
+# GPU_TOOL='compute-sanitizer --tool memcheck --error-exitcode 9' runs those of "gpu" by it.
 # THOROUGH=1 repeats more often what is alike; "programs" does.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too) and TMPDIR (another one, with a short name, in
@@ -76,7 +77,7 @@ one() {
     TMPDIR=$(mktemp -d "$short/XXXX")
     export REPRISE_CACHE_DIR=$REPRISE_TEST_TMP/cache
     mkdir -p "$REPRISE_TEST_TMP" "$(dirname "$log/$name")"
-    timeout -k 5 "$limit" "$@" >"$log/$name.out" 2>&1 </dev/null
+    timeout -k 5 "$limit" $GPU_TOOL "$@" >"$log/$name.out" 2>&1 </dev/null
     echo "exit $? $limit" >>"$log/$name.out"
     local spent=$((SECONDS - start))
     times >"$TMPDIR/times"
@@ -92,6 +93,9 @@ suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 # minutes where every kernel is compiled by g++ and run by fibers, and are for a real GPU.
 cuda=$(echo "$B"/test/{graph/laws,cache/warm,num/bools} "$B"/test/unit/{api_{compiled,missing},jit_{bodies,break_fails,break_sizes,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,pass_turned,rewrite_{limits,pass},trace_{control,sites}})
 cuda_slow=$(echo "$B"/test/num/sums "$B"/test/unit/{jit_{break_paths,breaks,breaks_fuzz,fuzz},pass_{attention,sdpa}})
+[ "$what" = gpu ] || GPU_TOOL=
+[ -z "${GPU_TOOL-}" ] || export REPRISE_TEST_SANITIZED=1
+export GPU_TOOL
 case $what in
 programs) export THOROUGH=${THOROUGH-1} suites='' cuda='' ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;

@@ -2,6 +2,7 @@
  * and as graphs, in which the GPU decides at each replay. */
 #include "support/both_gpu.h"
 #include "support/control_cases.h"
+#include "support/gpu.h"
 
 #include "compile/builtin.h"
 #include "plan/exec.h"
@@ -11,7 +12,7 @@ static void equals_the_cpu(const char *text, void *user) {
     uint64_t seed = user ? *(const uint64_t *)user : 1;
     both b = both_of(text, seed);
     both_agree(&b, text, 1e-3);
-    for (int how = 0; how < 3; how++) {
+    for (int how = 0; how < 2 + gpu_may_branch(); how++) {
         plan_run_options o = both_on_gpu(how > 0, true);
         plan_run more = {0};
         o.as_graph = how == 2;

@@ -39,6 +39,14 @@ bool gpu_is_real(void) {
     return getenv("REPRISE_TEST_GPU") != NULL;
 }
 
+bool gpu_may_branch(void) {
+    static bool told;
+    if (!getenv("REPRISE_TEST_SANITIZED")) return true;
+    if (!told) print_message("replays of conditional nodes are left out under compute-sanitizer\n");
+    told = true;
+    return false;
+}
+
 /* A function of the driver that was opened. */
 static void *driver(const char *symbol) {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -20,6 +20,8 @@ unsigned gpu_calls(void);
 const char *gpu_left(void);
 /* A GPU of this machine, of which a lost context is lost for the rest of the program. */
 bool gpu_is_real(void);
+/* Whether graphs with conditional nodes may be replayed: what compute-sanitizer puts into kernels fails in their bodies. */
+bool gpu_may_branch(void);
 
 /* A model on cuda:0 against the cpu: equal greedy tokens of several prompts, one by one and in one batch, for each level and
  * graph mode, and for one more setting (NULL: none). Fails the test where they differ. */

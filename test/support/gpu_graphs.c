@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "support/check.h"
+#include "support/gpu.h"
 #include "support/hasty.h"
 #include "support/op_grid.h"
 #include "support/thorough.h"
@@ -131,7 +132,7 @@ static bool differs(const gpu_graphs *q, uint32_t i) {
     rp_status st = plan_run_graph(q->graph[i], &l, &eager, &want, &err);
     if (st == RP_OK) st = plan_run_graph(q->graph[i], &l, &cuda, &got, &err);
     const char *why = st == RP_OK ? plan_run_differs(q->graph[i], &want, &got) : err.text;
-    if (!why && has_graphs(q->graph[i])) {
+    if (!why && gpu_may_branch() && has_graphs(q->graph[i])) {
         plan_run_done(&got);
         cuda.as_graph = true;
         st = plan_run_graph(q->graph[i], &l, &cuda, &got, &err);
