@@ -94,7 +94,8 @@ typedef struct rp_request_options {
     bool ignore_eos;
     const char *const *stop; /* stop strings, not part of the text */
     uint32_t n_stop;
-    /* (optional) Text as it becomes whole characters; borrowed until it returns; false aborts the request. */
+    /* (optional) Text as it becomes whole characters; borrowed until it returns; false aborts the request. On a device that runs
+     * beside the host it is called in the step after, while the device is at that. */
     bool (*on_text)(void *user, uint64_t id, const char *text, size_t len);
     void *user;
     bool logprobs;         /* keep the log probability of each output token */
@@ -109,7 +110,8 @@ typedef struct rp_request_options {
 /* Queues a request. RP_CONFIG for a prompt that is empty, cannot fit or holds unknown ids, with the numbers. */
 RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
                                   rp_error *err) RP_MUST_USE;
-/* One step of the batch; *out_more is false when nothing is left to do. A request whose logits are not numbers ends with
+/* One step of the batch; *out_more is false when nothing is left to do. Where the next step runs by then, what this one gave is told
+ * (on_text, rp_result) by the next call, after it has launched the step behind. A request whose logits are not numbers ends with
  * an error of its own (rp_result); a failure returned here is one of the step, which can be tried again. But for one that the device does
  * not recover from (a kernel that touched memory it may not, a GPU with broken memory): all requests end with it, every call that wants the
  * device gives RP_DEVICE with the same line, also of other engines on that device, and what is left to do is to close them. A GPU's driver

@@ -80,6 +80,8 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                               rp_error *err) {
     const engine_draw_reason why = draw_reason(e, r);
     model_ids ids = {0};
+    size_t n_ends;
+    const uint32_t *ends = model_tokenizer_ends(model_source_tokenizer(e->source), &n_ends);
     rp_status st = engine_prompt_ids(e, r, &ids, err);
     engine_request_options o = {.id = j->id,
                                 .prompt = (const int32_t *)ids.ids,
@@ -90,6 +92,9 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                                              .min_p = r->sampling.min_p,
                                              .top_k = r->sampling.top_k,
                                              .seed = r->sampling.seed},
+                                .stop_ids = (const int32_t *)ends,
+                                .n_stop_ids = r->ignore_eos ? 0 : (uint32_t)n_ends,
+                                .told_at_once = r->n_stop > 0,
                                 .draws_within = why == ENGINE_DRAW_WITHIN,
                                 .explained = r->logprobs || r->top_logprobs > 0,
                                 .stop = engine_text_token,
@@ -179,7 +184,7 @@ rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_e
                            .prompt_ids = j->req->prompt,
                            .n_prompt_ids = j->req->n_prompt,
                            .output_ids = j->req->output,
-                           .n_output_ids = j->req->n_output,
+                           .n_output_ids = j->req->n_told,
                            .text = j->text.data ? j->text.data : "",
                            .finish_reason = failed       ? "error"
                                             : j->aborted ? "abort"

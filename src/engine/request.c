@@ -51,6 +51,7 @@ rp_status engine_request_new(const engine_request_options *o, engine_request **o
                           .n_stop_ids = o->n_stop_ids,
                           .all_logits = o->all_logits,
                           .draws_within = o->draws_within,
+                          .told_at_once = o->told_at_once,
                           .explained = o->explained,
                           .stop = o->stop,
                           .user = o->user};
@@ -114,16 +115,17 @@ rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) {
     return RP_OK;
 }
 
-engine_finish engine_request_append(engine_request *r, int32_t token) {
+void engine_request_append(engine_request *r, int32_t token) {
     assert(r->n_output < r->max_output);
     r->output[r->n_output++] = token;
+    if (r->n_output == r->max_output) r->finish = ENGINE_FINISH_LENGTH;
     for (uint32_t i = 0; i < r->n_stop_ids; i++)
-        if (r->stop_ids[i] == token) {
-            r->finish = ENGINE_FINISH_STOP;
-            break;
-        }
+        if (r->stop_ids[i] == token) r->finish = ENGINE_FINISH_STOP;
+}
+
+void engine_request_tell(engine_request *r) {
+    if (r->n_told == r->n_output) return;
+    assert(r->n_told + 1 == r->n_output);
+    r->n_told = r->n_output;
     if (r->stop && r->stop(r->user, r)) r->finish = ENGINE_FINISH_STOP;
-    if (r->finish == ENGINE_FINISH_NONE && r->n_output == r->max_output)
-        r->finish = ENGINE_FINISH_LENGTH;
-    return r->finish;
 }

@@ -42,7 +42,7 @@ typedef enum engine_request_state {
 } engine_request_state;
 
 typedef struct engine_request engine_request;
-/* Called after each output token (the last of r->output); true ends the request with STOP. */
+/* Called for each output token, number r->n_told of r->output, once it is certain; true ends the request with STOP. */
 typedef bool (*engine_stop_fn)(void *user, const engine_request *r);
 
 typedef struct engine_request_options {
@@ -53,19 +53,20 @@ typedef struct engine_request_options {
     engine_sampling sampling;
     const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
     uint32_t n_stop_ids;
-    bool all_logits;     /* logits of every position, not of the last alone */
-    bool explained;      /* log probabilities of its tokens are wanted */
+    bool all_logits; /* logits of every position, not of the last alone */
+    bool explained;  /* log probabilities of its tokens are wanted */
+    bool
+        told_at_once; /* the stop hook is asked before the next step: it may well end the request */
     bool draws_within;   /* its tokens are drawn within the step (draw.h), where they are drawn */
     engine_stop_fn stop; /* (optional) stop strings, streaming */
     void *user;
 } engine_request_options;
 
-/* Read by all, written by the scheduler alone. */
+/* Read by all, written by the scheduler alone. What every step reads comes first. */
 struct engine_request {
-    uint64_t id;
     int32_t *prompt, *output;
     uint32_t n_prompt, n_output, max_output;
-    uint32_t max_tokens;
+    uint32_t n_told;     /* output tokens that the stop hook has seen */
     uint32_t n_computed; /* positions whose keys and values are in the cache, or will be: */
     uint32_t n_flying;   /* the last of them are computed by a step under way .. */
     uint32_t n_pending,
@@ -74,15 +75,17 @@ struct engine_request {
         n_shared; /* the first of them, in blocks that another request of the same prompt had first */
     engine_request *leader; /* computes those now, and is waited for; NULL: nobody is */
     uint32_t n_logits_done; /* all_logits: positions whose logits were handed out */
+    engine_finish finish;
+    uint32_t seq; /* KV sequence while RUNNING */
+    uint32_t n_stop_ids;
+    bool all_logits, explained, draws_within, told_at_once, aborting;
     engine_sampling sampling;
     int32_t *stop_ids;
-    uint32_t n_stop_ids;
-    bool all_logits, explained, draws_within, aborting;
     engine_stop_fn stop;
     void *user;
     engine_request_state state;
-    engine_finish finish;
-    uint32_t seq; /* KV sequence while RUNNING */
+    uint32_t max_tokens;
+    uint64_t id;
     uint32_t n_preempted;
     uint64_t arrival;     /* order of adding */
     engine_request *next; /* waiting or finished list */
@@ -113,7 +116,9 @@ uint32_t engine_request_left(const engine_request *r);
 
 /* Room for n output tokens, so that a step never allocates. */
 rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) RP_MUST_USE;
-/* Appends a token and decides whether the request ends. */
-engine_finish engine_request_append(engine_request *r, int32_t token);
+/* Appends a token. Where a stop token or the length ends the request with it, r->finish says so. */
+void engine_request_append(engine_request *r, int32_t token);
+/* Shows the stop hook what it has not seen; it may end the request, whatever else would. */
+void engine_request_tell(engine_request *r);
 
 #endif

@@ -47,8 +47,10 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
     return RP_OK;
 }
 
+/* What an aborted request's hook has not seen is no output. */
 static void finish(engine_sched *s, engine_request *r, engine_finish why) {
     r->finish = why;
+    r->n_output = r->n_told;
     r->state = ENGINE_FINISHED;
     engine_list_push_back(&s->finished, r);
     s->stats.finished++;
@@ -267,6 +269,7 @@ static bool schedule(engine_sched *s) {
 }
 
 rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) {
+    engine_sched_tell(s);
     engine_sched_cancel(s);
     bool any = schedule(s);
     if (!any && !engine_sched_idle(s))
@@ -312,15 +315,34 @@ static void commit_entry(engine_batch_entry *e, bool ahead, int32_t token) {
     if (e->samples && token < 0)
         r->finish = ENGINE_FINISH_ERROR;
     else if (e->samples)
-        (void)engine_request_append(r, token);
+        engine_request_append(r, token);
     else if (r->n_computed == engine_request_len(r))
         r->finish = ENGINE_FINISH_LENGTH; /* max_tokens 0 */
+}
+
+/* Those that have ended leave. */
+static void drop_finished(engine_sched *s) {
+    for (uint32_t i = 0; i < s->n_running;) {
+        engine_finish why = s->running[i]->finish;
+
+        if (why == ENGINE_FINISH_NONE)
+            i++;
+        else
+            finish(s, leave_running(s, i), why);
+    }
+}
+
+void engine_sched_tell(engine_sched *s) {
+    if (!s->untold) return;
+    s->untold = false;
+    for (uint32_t i = 0; i < s->n_running; i++) engine_request_tell(s->running[i]);
+    drop_finished(s);
 }
 
 void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     engine_batch *b = &s->flight[s->oldest];
 
-    assert(s->n_flight > 0);
+    assert(s->n_flight > 0 && !s->untold);
     for (uint32_t i = 0; i < b->n; i++) {
         engine_batch_entry *e = &b->entry[i];
 
@@ -332,14 +354,11 @@ void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     s->n_flight--;
     s->stats.steps++;
     drop_aborted(s);
-    for (uint32_t i = 0; i < s->n_running;) {
-        engine_finish why = s->running[i]->finish;
-
-        if (why == ENGINE_FINISH_NONE)
-            i++;
-        else
-            finish(s, leave_running(s, i), why);
-    }
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (s->running[i]->finish != ENGINE_FINISH_NONE || s->running[i]->told_at_once)
+            engine_request_tell(s->running[i]);
+    drop_finished(s);
+    s->untold = s->n_running > 0;
 }
 
 void engine_sched_abort(engine_sched *s, engine_request *r) {

@@ -132,7 +132,8 @@ static void count_host(rp_engine *e, const engine_batch *b, int64_t t0) {
     e->seen_ns = 0;
 }
 
-/* Launches b unless it is under way, and what can go behind it; then gets what b gave. */
+/* Launches b unless it is under way, and what can go behind it; then gets what b gave. The text of the step before is made
+ * while the device is at it. */
 static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batch **out_next,
                           rp_error *err) {
     int64_t t0 = base_now_ns();
@@ -146,6 +147,7 @@ static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batc
         RP_TRY(launch(e, next, err));
         count_host(e, next, t0);
     }
+    engine_sched_tell(e->sched);
     RP_TRY(receive(e, err));
     RP_TRY(engine_pick_tokens(e, b, err));
     *out_next = next;
@@ -167,6 +169,7 @@ static rp_status step(rp_engine *e, rp_error *err) {
     count_step(e, b, t0, e->t_counted);
     bool decode = b->n_prefills == 0;
     engine_sched_commit(e->sched, e->tokens);
+    if (!next) engine_sched_tell(e->sched);
     e->flight = next;
     e->seen_ns = decode ? base_now_ns() - e->t_seen : 0;
     return RP_OK;

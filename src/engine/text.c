@@ -16,8 +16,7 @@ bool engine_text_token(void *user, const engine_request *r) {
     engine_job *j = user;
     base_buf *chars = &j->e->chars, *piece = &j->e->piece;
     uint32_t id = (uint32_t)r->output[r->n_output - 1];
-    if (model_tokenizer_is_end(model_source_tokenizer(j->e->source), id) && !j->o.ignore_eos)
-        return true;
+    if (r->finish == ENGINE_FINISH_STOP) return true; /* the end of a sequence is no text */
     base_buf_clear(chars);
     base_buf_clear(piece);
     rp_status st = model_detok_push(&j->detok, id, chars, &j->err);

@@ -132,6 +132,11 @@ uint32_t model_tokenizer_eos(const model_tokenizer *t) {
     return t->eos;
 }
 
+const uint32_t *model_tokenizer_ends(const model_tokenizer *t, size_t *n) {
+    *n = t->n_ends;
+    return t->ends;
+}
+
 bool model_tokenizer_is_end(const model_tokenizer *t, uint32_t id) {
     for (size_t i = 0; i < t->n_ends; i++)
         if (t->ends[i] == id) return true;

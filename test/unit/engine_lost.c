@@ -76,7 +76,8 @@ static void serve_and_lose(const char *async, bool for_good, char line[480]) {
     gpu_lose(ILLEGAL_ADDRESS, for_good);
     assert_int_equal(step(e, &err), RP_DEVICE);
     (void)snprintf(line, 480, "%s", err.text);
-    assert_int_equal(must_result(e, id[0]).n_output_ids, n); /* what came before stays */
+    /* What came before stays, and a token whose text was still to be made may come to it. */
+    assert_in_range(must_result(e, id[0]).n_output_ids, n, n + 1);
     for (int i = 0; i < 3; i++) ended_with(e, id[i], line);
     all_calls_tell(e, line);
     rp_engine_close(e);
