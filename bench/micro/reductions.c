@@ -1,4 +1,5 @@
-/* Reductions whose rows are few and long, which one block or thread a row would leave most of a processor idle in: medians of rounds of replays of
+/* Reductions whose rows are few and long, which one block or thread a row would leave most of a processor idle in, and those of
+ * rows as models have them: medians of rounds of replays of
  * a captured graph, in microseconds a call, and GB/s of operands and results, each of which has to be moved once.
  * Usage: reductions [rounds] [--device cuda:0] [--threads N]; reductions_peer.py gives what torch.compile takes. */
 #include <stdio.h>
@@ -47,7 +48,9 @@ static rp_tensor softmax(rp_graph *g, rp_tensor x) {
 }
 
 static rp_tensor layer_norm(rp_graph *g, rp_tensor x) {
-    const rp_shape row = RP_SHAPE(1 << 20);
+    rp_shape row = rp_tensor_shape(x);
+    row.dim[0] = row.dim[row.rank - 1];
+    row.rank = 1;
     return rp_layer_norm(x, rp_input(g, "w", RP_DTYPE_F32, row),
                          rp_input(g, "b", RP_DTYPE_F32, row), 1e-5);
 }
@@ -66,6 +69,15 @@ static const struct {
     {"softmax [4, 2^20]", 4, 1 << 20, softmax, 1},
     {"layer norm [8, 2^20]", 8, 1 << 20, layer_norm, 3},
     {"sum [4096, 4096]", 4096, 4096, row_sum, 1},
+    {"sum [16384, 512]", 16384, 512, row_sum, 1},
+    {"softmax [4096, 512]", 4096, 512, softmax, 1},
+    {"softmax [4096, 2048]", 4096, 2048, softmax, 1},
+    {"softmax [4096, 8192]", 4096, 8192, softmax, 1},
+    {"layer norm [1, 2048]", 1, 2048, layer_norm, 3},
+    {"layer norm [64, 2048]", 64, 2048, layer_norm, 3},
+    {"layer norm [2048, 768]", 2048, 768, layer_norm, 3},
+    {"layer norm [2048, 2048]", 2048, 2048, layer_norm, 3},
+    {"layer norm [2048, 8192]", 2048, 8192, layer_norm, 3},
 };
 
 /* The graph that a call of case k is, which *c runs. */

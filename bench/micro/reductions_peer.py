@@ -20,6 +20,15 @@ CASES = [
     ("softmax [4, 2^20]", (4, 1 << 20), lambda x: F.softmax(x, -1)),
     ("layer norm [8, 2^20]", (8, 1 << 20), None),
     ("sum [4096, 4096]", (4096, 4096), lambda x: x.sum(-1)),
+    ("sum [16384, 512]", (16384, 512), lambda x: x.sum(-1)),
+    ("softmax [4096, 512]", (4096, 512), lambda x: F.softmax(x, -1)),
+    ("softmax [4096, 2048]", (4096, 2048), lambda x: F.softmax(x, -1)),
+    ("softmax [4096, 8192]", (4096, 8192), lambda x: F.softmax(x, -1)),
+    ("layer norm [1, 2048]", (1, 2048), None),
+    ("layer norm [64, 2048]", (64, 2048), None),
+    ("layer norm [2048, 768]", (2048, 768), None),
+    ("layer norm [2048, 2048]", (2048, 2048), None),
+    ("layer norm [2048, 8192]", (2048, 8192), None),
 ]
 
 
@@ -44,7 +53,7 @@ def main():
     for what, shape, f in CASES:
         x = torch.rand(shape, device=device) * 2 - 1
         if f is None:
-            w, b = x[0].clone(), x[1].clone()
+            w, b = x[0].clone(), x[-1].clone()
             f = lambda x, w=w, b=b: F.layer_norm(x, w.shape, w, b)  # noqa: E731
         torch._dynamo.reset()
         with torch.no_grad():

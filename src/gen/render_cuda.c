@@ -271,6 +271,19 @@ static uint32_t threads_at_once(const gen_render *r, kir_ref at) {
     return r->threads ? r->threads : r->s->steps[at].rounds ? r->s->launch.threads : 0;
 }
 
+/* Where a chunk ends, which it does with a round (sched_verify), another begins. */
+static void put_chunk(gen_render *r, kir_ref at, const char *start) {
+    gen_open(r, "if (c%u && c%u %% %d == 0)", at, at, KIR_CHUNK);
+    gen_line(r, "t%u += (double)rk_%s_end<RK_SUM>(a%u);", at, team_name(r, at), at);
+    gen_line(r, "a%u = %s;", at, start);
+    gen_close(r);
+}
+
+static void put_chunks_end(gen_render *r, kir_ref at, kir_ref end, const char *type) {
+    gen_line(r, "v%u = (%s)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, type, at,
+             team_name(r, at), at);
+}
+
 /* Rounds of a known number of threads: all that they load is asked for before the first sum. */
 static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
@@ -281,9 +294,12 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
     char size[16];
 
     (void)snprintf(size, sizeof size, "%u", threads);
+    const bool chunks = r->s->steps[at].chunks;
     gen_line(r, "%s a%u = %s;", type, at, start);
+    if (chunks) gen_line(r, "double t%u = 0.0;", at);
     gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at,
              threads * (uint32_t)rounds);
+    if (chunks) put_chunk(r, at, start);
     put_loads(r, at, end, n, start, rounds, size);
     if (r->warp)
         gen_line(r, "a%u = rk_warp_rounds<%s, %d>(a%u, e%u, %s - c%u);", at, how, rounds, at, at, n,
@@ -292,16 +308,19 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, rounds,
                  threads, at, at, n, at);
     gen_close(r);
-    gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how, at);
+    if (chunks)
+        put_chunks_end(r, at, end, type);
+    else
+        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how, at);
 }
 
-/* Chunks end inside of such rounds, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would leave a
- * part of the memory that they share unused. */
+/* Chunks end inside of the rounds of another kernel, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would
+ * leave a part of the memory that they share unused. */
 static bool goes_at_once(const gen_render *r, kir_ref at) {
     const uint32_t threads = threads_at_once(r, at);
     const kir_reduce how = r->f->insts[at].u.reduce;
-    return threads && RK_BLOCK % threads == 0 && !r->s->steps[at].chunks && how != KIR_PROD &&
-           how != KIR_CHAIN && r->f->ranges[r->f->insts[at].in[0]].hi > threads;
+    return threads && RK_BLOCK % threads == 0 && !(r->threads && r->s->steps[at].chunks) &&
+           how != KIR_PROD && how != KIR_CHAIN && r->f->ranges[r->f->insts[at].in[0]].hi > threads;
 }
 
 #define LEAST_CHAIN 64 /* sums of chunks that are worth it to look whether they have an order */
@@ -342,12 +361,7 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "%s a%u = %s;", type, at, start);
     if (chunks) gen_line(r, "double t%u = 0.0;", at);
     open_rounds(r, at, n);
-    if (chunks) { /* which end with rounds (sched_verify) */
-        gen_open(r, "if (c%u && c%u %% %d == 0)", at, at, KIR_CHUNK);
-        gen_line(r, "t%u += (double)rk_%s_end<RK_SUM>(a%u);", at, team_name(r, at), at);
-        gen_line(r, "a%u = %s;", at, start);
-        gen_close(r);
-    }
+    if (chunks) put_chunk(r, at, start);
     gen_line(r, "%s e%u = %s;", type, at, start);
     gen_open(r, "if (i%u < %s)", at, n);
     gen_alone(r, at + 1, end);
@@ -357,8 +371,7 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
              at, at, n, at);
     gen_close(r);
     if (chunks)
-        gen_line(r, "v%u = (%s)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, type, at,
-                 team_name(r, at), at);
+        put_chunks_end(r, at, end, type);
     else if (how == KIR_CHAIN)
         gen_line(r, "v%u = (%s)rk_%s_end<RK_CHAIN>(a%u);", end, gen_class_type(cls),
                  team_name(r, at), at);

@@ -28,7 +28,10 @@ static void choose_threads(sched *s, uint32_t threads) {
     if (threads == 0) return;
     s->launch.threads = threads;
     if (own.per_block == own.threads) s->launch.per_block = threads;
-    if (sched_verify(s, &why) != RP_OK) s->launch = own;
+    sched_fit_rounds(s);
+    if (sched_verify(s, &why) == RP_OK) return;
+    s->launch = own;
+    sched_fit_rounds(s);
 }
 
 void sched_choose(sched *s, const sched_choice *c) {

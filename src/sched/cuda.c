@@ -11,7 +11,6 @@
 #define PLAIN_THREADS 256     /* of a block with an item a thread */
 #define MAX_THREADS 1024      /* RK_BLOCK */
 #define WARP_WORK 16          /* iterations that are worth a warp */
-#define RUN_ROUNDS 16         /* of a chunk: a quarter of MAX_THREADS takes all of it at once */
 #define MAX_SHARED (40 << 10) /* of 48 KB; the rest is for reductions */
 
 static bool has_blocks(const kir_func *f) {
@@ -49,24 +48,9 @@ static sched_kind kind_of(const sched *s, kir_ref at) {
     return !step->nested || s->f->ranges[in->in[0]].hi >= SCHED_TEAM ? SCHED_THREAD : SCHED_SERIAL;
 }
 
-/* A kernel that reduces chunks, each once: blocks of few threads that have many loads on their way, and several of them on a
- * multiprocessor, since the lanes of a chunk are summed by few threads while the others wait. */
-static bool reduces_chunks(const sched *s) {
-    const kir_func *f = s->f;
-    bool any = false;
-    for (kir_ref at = 0; at < f->n_insts; at++) {
-        const kir_inst *in = &f->insts[at];
-        if (in->op == KIR_LOOP || in->op == KIR_IF) return false;
-        if (in->op != KIR_REDUCE) continue;
-        if (f->ranges[in->in[0]].hi != KIR_CHUNK) return false;
-        any = true;
-    }
-    return any && f->form == KIR_KERNEL;
-}
-
 static void decide(sched *s, kir_ref at, void *user) {
     const kir_op op = s->f->insts[at].op;
-    const bool *chunks = user;
+    (void)user;
     sched_step *step = &s->steps[at];
     if (op == KIR_REDUCE && step->team == SCHED_ALONE) {
         sched_reduce_alone(s, at);
@@ -75,13 +59,14 @@ static void decide(sched *s, kir_ref at, void *user) {
     if (op == KIR_REDUCE) step->chunks = sched_needs_chunks(s, at);
     if (op != KIR_STORE) step->kind = kind_of(s, at);
     if (step->kind == SCHED_THREAD) step->wide = sched_wide_of(s, at);
-    if (*chunks && sched_may_have_rounds(s, at)) step->rounds = RUN_ROUNDS;
     step->barrier = sched_needs_barrier(s, at);
 }
 
-/* As many as the widest loop has use for. */
+/* As many as the widest loop has use for, or those of rows. */
 static uint32_t threads_of(const sched *s) {
     const kir_func *f = s->f;
+    const uint32_t of_rows = sched_threads_of_rows(s);
+    if (of_rows) return of_rows;
     int64_t widest = SCHED_TEAM;
 
     for (kir_ref at = 0; at < f->n_insts; at++) {
@@ -89,7 +74,6 @@ static uint32_t threads_of(const sched *s) {
         if (in->op != KIR_LOOP && in->op != KIR_REDUCE) continue;
         const sched_step *step = &s->steps[at];
         int64_t n = f->ranges[in->in[0]].hi / (step->wide ? step->wide : 1);
-        if (step->rounds) n /= step->rounds;
         if (n < MAX_THREADS && holds_warp_work(s, at)) n *= SCHED_TEAM;
         if (n > widest) widest = n;
     }
@@ -122,7 +106,10 @@ static rp_status launch(sched *s, rp_error *err) {
     s->launch.threads = blocks ? threads_of(s) : PLAIN_THREADS;
     s->launch.per_block = blocks ? 1 : PLAIN_THREADS;
     s->launch.grain = sched_grain_of(s->f);
-    if (blocks) name_parts(s);
+    if (blocks) {
+        sched_fit_rounds(s);
+        name_parts(s);
+    }
     return RP_OK;
 }
 
@@ -131,8 +118,7 @@ static rp_status make(const kir_func *f, sched **out, rp_error *err) {
 
     RP_TRY(sched_new(&sched_cuda, f, NULL, &s, err));
     sched_place_all(s, SCHED_SHARED, 1);
-    bool chunks = reduces_chunks(s);
-    sched_decide(s, decide, &chunks);
+    sched_decide(s, decide, NULL);
     rp_status st = f->form == KIR_KERNEL ? launch(s, err) : RP_OK;
     if (st != RP_OK) {
         sched_free(s);

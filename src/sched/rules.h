@@ -50,9 +50,13 @@ bool sched_needs_barrier(const sched *s, kir_ref at);
 /* wide.c: whether threads may take n iterations of a loop at once, and how many they do (0: one). */
 bool sched_may_be_wide(const sched *s, kir_ref loop, uint32_t n);
 uint8_t sched_wide_of(const sched *s, kir_ref loop);
-/* And whether they may have several loads of a reduction on their way. */
+
+/* rounds.c: whether threads may have several loads of a reduction on their way, .. */
 #define SCHED_MOST_ROUNDS 32
 bool sched_may_have_rounds(const sched *s, kir_ref at);
+/* .. how many threads share a row where all reductions may, 0: another rule says it, and the rounds of a block of launch.threads. */
+uint32_t sched_threads_of_rows(const sched *s);
+void sched_fit_rounds(sched *s);
 
 /* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
 #define SCHED_MAX_PARTS 16

@@ -68,11 +68,14 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
     if (step->chunks && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
         (!s->launch.threads || KIR_CHUNK % s->launch.threads))
         return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, s->launch.threads);
+    if (step->chunks && step->rounds && KIR_CHUNK % (step->rounds * s->launch.threads))
+        return BAD(s, at, err, "chunks of %d in %u rounds of %u", KIR_CHUNK, step->rounds,
+                   s->launch.threads);
     if (step->wide && !sched_may_be_wide(s, at, step->wide))
         return BAD(s, at, err, "wide %u; there are no such vectors", step->wide);
     if (step->rounds && (!sched_may_have_rounds(s, at) || step->rounds > SCHED_MOST_ROUNDS))
-        return BAD(s, at, err, "rounds %u; at most %d, of loads alone and within a chunk",
-                   step->rounds, sched_may_have_rounds(s, at) ? SCHED_MOST_ROUNDS : 0);
+        return BAD(s, at, err, "rounds %u; at most %d, of loads alone", step->rounds,
+                   sched_may_have_rounds(s, at) ? SCHED_MOST_ROUNDS : 0);
     if (sched_is_innermost(s, at)) {
         if (step->unroll & (step->unroll - 1u) || step->unroll > SCHED_MAX_UNROLL)
             return BAD(s, at, err, "unroll %u; there are 2, 4 and %d", step->unroll,

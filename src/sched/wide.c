@@ -75,10 +75,3 @@ uint8_t sched_wide_of(const sched *s, kir_ref loop) {
     }
     return 0;
 }
-
-bool sched_may_have_rounds(const sched *s, kir_ref at) {
-    const kir_inst *in = &s->f->insts[at];
-    const sched_step *step = &s->steps[at];
-    return in->op == KIR_REDUCE && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
-           !step->nested && !step->chunks && in->u.reduce != KIR_PROD && in->u.reduce != KIR_CHAIN;
-}

@@ -216,11 +216,19 @@ RP_INLINE rp_i64 rk_join(rp_i64 a, rp_i64 b)
     return b < a ? b : a;
 }
 
+/* What threads exchange, the same for all reductions of a kernel. */
+template <class T>
+RP_INLINE T *rk_exchanged()
+{
+    __shared__ T part[RK_BLOCK];
+    return part;
+}
+
 /* One round: element `e` of this thread, `left` elements from thread 0 on. A product has one lane, and so have sums of chunks. */
 template <rk_how how, class T>
 RP_INLINE T rk_block_step(T acc, T e, long long left)
 {
-    __shared__ T part[RK_BLOCK];
+    T *const part = rk_exchanged<T>();
     const int lanes = RK_LANES(how);
     __syncthreads();
     part[threadIdx.x] = e;
@@ -238,7 +246,7 @@ template <rk_how how, int N, int THREADS, class T>
 RP_INLINE T rk_block_rounds(T acc, const T *e, long long left)
 {
     enum { AT_ONCE = RK_BLOCK / THREADS };
-    __shared__ T part[RK_BLOCK];
+    T *const part = rk_exchanged<T>();
 #pragma unroll
     for (int first = 0; first < N; first += AT_ONCE) {
         __syncthreads();

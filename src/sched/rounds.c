@@ -1,0 +1,63 @@
+/* Reductions that the threads of a block share, in rounds of an element a thread.
+ *
+ * Between rounds the threads wait for one another, so what a round loads is asked for that many rounds ahead. Few threads with many
+ * loads on their way leave room for other blocks of the multiprocessor, which work while the lanes of a row are summed by few of them; where a
+ * launch has less items than a GPU has multiprocessors there are no others, and a row has more threads. */
+#include "sched/rules.h"
+
+enum {
+    LEAST = 64,         /* threads of a row, .. */
+    MOST = 256,         /* .. a quarter of RK_BLOCK, so that what they exchange is used, .. */
+    MOST_OF_SUMS = 128, /* .. and where nothing but reductions is to be done */
+    EACH = 8,           /* elements of a thread */
+    AT_ONCE = 16,       /* loads of a thread */
+    FEW_ITEMS = 128,    /* fewer than multiprocessors */
+    MOST_ALONE = 1024   /* RK_BLOCK */
+};
+
+bool sched_may_have_rounds(const sched *s, kir_ref at) {
+    const kir_inst *in = &s->f->insts[at];
+    const sched_step *step = &s->steps[at];
+    return in->op == KIR_REDUCE && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
+           !step->nested && in->u.reduce != KIR_PROD && in->u.reduce != KIR_CHAIN;
+}
+
+static int64_t extent(const sched *s, kir_ref at) {
+    return s->f->ranges[s->f->insts[at].in[0]].hi;
+}
+
+/* A chunk ends with a round. */
+static uint32_t rounds_of(const sched *s, kir_ref at, uint32_t threads) {
+    const int64_t n = extent(s, at);
+    uint32_t rounds = AT_ONCE;
+    if (!sched_may_have_rounds(s, at) || MOST_ALONE % threads) return 0;
+    if (n < (int64_t)threads * rounds) rounds = (uint32_t)((n + threads - 1) / threads);
+    while (s->steps[at].chunks && rounds && KIR_CHUNK % (rounds * threads)) rounds--;
+    return rounds > 1 ? rounds : 0;
+}
+
+uint32_t sched_threads_of_rows(const sched *s) {
+    const kir_func *f = s->f;
+    int64_t widest = 0, items = INT64_MAX;
+    bool loops = false;
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        const kir_op op = f->insts[at].op;
+        if (s->steps[at].kind == SCHED_WARP) return 0;
+        if (op == KIR_PAR) items = extent(s, at);
+        loops = loops || op == KIR_LOOP;
+        if (op == KIR_REDUCE && !sched_may_have_rounds(s, at)) return 0;
+        if (op == KIR_REDUCE && extent(s, at) > widest) widest = extent(s, at);
+    }
+    const bool few = items < FEW_ITEMS;
+    const uint32_t each = few ? 2 : EACH, most = few ? MOST_ALONE : loops ? MOST : MOST_OF_SUMS;
+    uint32_t threads = LEAST;
+    if (widest <= LEAST) return 0;
+    while (threads < most && threads * each < widest) threads *= 2;
+    return threads;
+}
+
+void sched_fit_rounds(sched *s) {
+    for (kir_ref at = 0; at < s->f->n_insts; at++)
+        if (s->f->insts[at].op == KIR_REDUCE)
+            s->steps[at].rounds = (uint8_t)rounds_of(s, at, s->launch.threads);
+}
