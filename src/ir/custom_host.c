@@ -3,6 +3,7 @@
  * Both take memory of one byte first, which they write, so that a graph runs them in the order in which they were recorded and drops
  * and merges none (src/trace/host.c), and give a byte of 1. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,8 @@ static void put_element_value(rp_dtype t, const void *p, base_buf *out) {
         base_buf_puts(out, v != 0.0 ? "true" : "false");
     else if (t == RP_DTYPE_I64)
         base_buf_printf(out, "%" PRId64, whole);
+    else if (isnan(v))
+        base_buf_puts(out, "nan"); /* its sign is not defined */
     else
         base_buf_printf(out, ir_dtype_is_real(t) ? "%g" : "%.0f", v);
 }

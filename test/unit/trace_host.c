@@ -157,7 +157,7 @@ static void every_type_is_printed(void **state) {
     uint16_t half[] = {0x3c00, 0xc100};
     uint8_t truth[] = {0, 7};
     int8_t small[] = {-128, 127};
-    double real[] = {0.1, -1e300};
+    double real[] = {0.1, -1e300}, special[] = {(double)-NAN, -(double)INFINITY, -0.0};
     static float many[40 * 30];
     (void)state;
     NOT_ELSEWHERE("a compiled graph with calls of the host is refused there");
@@ -171,6 +171,8 @@ static void every_type_is_printed(void **state) {
                 "i8[2] [-128, 127]\n");
     check_print(RP_DTYPE_F64, RP_SHAPE(2), (rp_buffer){RP_DTYPE_F64, 1, {2}, real},
                 "f64[2] [0.1, -1e+300]\n");
+    check_print(RP_DTYPE_F64, RP_SHAPE(3), (rp_buffer){RP_DTYPE_F64, 1, {3}, special},
+                "f64[3] [nan, -inf, -0]\n");
     check_print(RP_DTYPE_F32, RP_SHAPE(2, 0), (rp_buffer){RP_DTYPE_F32, 2, {2, 0}, many},
                 "f32[2,0] [[], []]\n");
     for (int i = 0; i < 40 * 30; i++) many[i] = (float)i;
