@@ -59,7 +59,8 @@ typedef enum rp_log_channel {
 typedef void (*rp_log_fn)(void *user, rp_log_level level, const char *text);
 
 /* NULL drops everything. In a program that never calls this the library is silent, unless REPRISE_LOGS is set: then its
- * channels, and lines of no channel from RP_LOG_WARNING on, go to standard error. */
+ * channels, and lines of no channel from RP_LOG_WARNING on, go to standard error. What rp_print asks for is told whatever the level is, and
+ * on standard error in a program that never calls this. */
 RP_API void rp_log_set_callback(rp_log_fn fn, void *user);
 /* Of lines that belong to no channel. Not called: RP_LOG_INFO, to standard error RP_LOG_WARNING. */
 RP_API void rp_log_set_level(rp_log_level level);

@@ -302,6 +302,17 @@ typedef struct rp_custom_args {
 } rp_custom_args;
 RP_API void rp_custom_call(rp_graph *g, const rp_custom_args *call, rp_tensor *out, uint32_t n_out);
 
+/* What the host does while the graph runs, in the order in which it was recorded, at every run and replay, whether or not anybody reads what
+ * is computed. On a GPU a function that compiles itself breaks its graph there; rp_compile says RP_UNSUPPORTED. message: of up to 255 bytes, or NULL.
+ *
+ * assert: all of a bool must hold, of any shape. The run fails with RP_INVALID otherwise, and says the line of the call, the first element that
+ * does not hold and the message; results and memory that it writes are not defined then. Gives cond. */
+RP_API rp_tensor rp_assert_at(rp_tensor cond, const char *message, const char *file, int line);
+#define rp_assert(cond, message) rp_assert_at(cond, message, __FILE__, __LINE__)
+/* print: a line "message: f32[2] [1, 2]" to the callback of rp_log_set_callback, whatever the level; to standard error where none was
+ * set. Of more than 1000 elements, three from either end of each axis. Gives x. */
+RP_API rp_tensor rp_print(rp_tensor x, const char *message);
+
 typedef enum rp_numerics { RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_FAST } rp_numerics;
 /* Before the first op. New graphs are RP_NUMERICS_EXACT. */
 RP_API void rp_graph_set_numerics(rp_graph *g, rp_numerics n);
@@ -392,6 +403,8 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_copysign(...) RP_AT("rp_copysign", (rp_copysign)(__VA_ARGS__))
 #define rp_lerp(...) RP_AT("rp_lerp", (rp_lerp)(__VA_ARGS__))
 #define rp_clamp_tensor(...) RP_AT("rp_clamp_tensor", (rp_clamp_tensor)(__VA_ARGS__))
+#define rp_assert_at(...) RP_AT("rp_assert", (rp_assert_at)(__VA_ARGS__))
+#define rp_print(...) RP_AT("rp_print", (rp_print)(__VA_ARGS__))
 #define rp_sum(...) RP_AT("rp_sum", (rp_sum)(__VA_ARGS__))
 #define rp_prod(...) RP_AT("rp_prod", (rp_prod)(__VA_ARGS__))
 #define rp_amax(...) RP_AT("rp_amax", (rp_amax)(__VA_ARGS__))

@@ -2,8 +2,9 @@
  * by line; channel lines start with "[name] ". REPRISE_LOGS is read once, at the first
  * line: it chooses the channels unless rp_log_set_channels came earlier, and where no
  * callback was set it makes standard error the default sink, the only place where the
- * library writes to it. Without either nothing is formatted. The callback runs under a
- * lock and must not log. */
+ * library writes to it. Without either nothing is formatted but what the user's code asked
+ * to see (base_log_say), which goes there, too. The callback runs under a lock and must not
+ * log. */
 #include "base/log.h"
 
 #include <assert.h>
@@ -32,7 +33,7 @@ static const char *const names[RP_LOG_CH_COUNT_] = {
 };
 
 /* Where lines go; the environment decides only what the program left open. */
-enum { SINK_OPEN, SINK_NONE, SINK_CALLBACK, SINK_STDERR };
+enum { SINK_OPEN, SINK_NONE, SINK_UNSET, SINK_CALLBACK, SINK_STDERR };
 enum { LEVEL_OPEN = -1 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards callback and callback_user */
@@ -151,6 +152,15 @@ void base_log(rp_log_level level, const char *fmt, ...) {
     va_end(ap);
 }
 
+void base_log_say(const char *fmt, ...) {
+    (void)is_heard(); /* it settles where lines go */
+    if (atomic_load_explicit(&sink, memory_order_relaxed) == SINK_NONE) return;
+    va_list ap;
+    va_start(ap, fmt);
+    format_and_deliver(RP_LOG_INFO, NULL, fmt, ap);
+    va_end(ap);
+}
+
 /* One word of a spec: name, +name or all; *mask gains its bits. */
 static rp_status parse_word(base_str word, uint64_t *mask, rp_error *err) {
     char name[64];
@@ -208,7 +218,7 @@ static rp_status set_channels(const char *spec, rp_error *err) {
 static void read_env(void) {
     rp_error err = {0};
     const char *spec = base_env_get(BASE_ENV_LOGS);
-    set_sink(spec ? SINK_STDERR : SINK_NONE, spec ? write_line : NULL, NULL, true);
+    set_sink(spec ? SINK_STDERR : SINK_UNSET, write_line, NULL, true);
     if (!atomic_load(&have_channels) && set_channels(spec, &err) != RP_OK)
         base_log(RP_LOG_WARNING, "REPRISE_LOGS is ignored: %s", err.text);
 }

@@ -241,17 +241,6 @@ static rp_status kv_store_node(eager *e, ir_ref r) {
     return eager_add(e, &l);
 }
 
-/* Of a launch whose operands are the first arguments of n: those that it writes are, and all behind them but n_read, which are
- * the last. */
-static void set_access(lower_launch *l, const ir_node *n, uint32_t n_read) {
-    const uint64_t writes = ir_node_writes(n);
-    for (uint32_t i = 0; i < l->n_args; i++)
-        l->args[i].access = i >= l->n_args - n_read || (i < n->n_in && !(i < 64 && writes >> i & 1))
-                                ? BASE_READS
-                            : i < n->n_in ? BASE_READS | BASE_WRITES
-                                          : BASE_WRITES;
-}
-
 static rp_status attention_node(eager *e, ir_ref r) {
     const ir_node *n = eager_at(e, r);
     gen_attention_record rec;
@@ -270,7 +259,7 @@ static rp_status attention_node(eager *e, ir_ref r) {
                              .scratch = gen_attention_scratch(&rec)};
     l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
     l->items = gen_attention_items(o->dims, l->rows, &rec);
-    set_access(l, n, 1);
+    lower_node_access(n, l->args, l->n_args, 1);
     next_version(e, r, 6);
     return RP_OK;
 }
@@ -294,7 +283,7 @@ static rp_status scan_node(eager *e, ir_ref r) {
     lower_axis_launch(e->g, n, o->dims, &rec, l);
     l->args = args;
     l->n_args = n_args;
-    set_access(l, n, 1);
+    lower_node_access(n, l->args, l->n_args, 1);
     return RP_OK;
 }
 
@@ -312,7 +301,7 @@ static rp_status scatter_node(eager *e, ir_ref r) {
     lower_scatter_launch(e->g, n, e->out->dims, l);
     l->args = args;
     l->n_args = 5;
-    set_access(l, n, 1);
+    lower_node_access(n, l->args, l->n_args, 1);
     return RP_OK;
 }
 
@@ -342,7 +331,7 @@ static rp_status custom_node(eager *e, ir_ref r) {
         .name = name, .custom = name, .attrs = attrs, .grain = 1, .args = args, .n_args = n_args};
     RP_TRY(lower_operand_types(e->g, r, o, &l->operands, e->err));
     l->rows = l->items = ir_dim_const(o->dims, 1);
-    set_access(l, n, 0);
+    lower_node_access(n, l->args, l->n_args, 0);
     return RP_OK;
 }
 
@@ -374,7 +363,7 @@ static rp_status graphs_node(eager *e, ir_ref r) {
     memcpy(own.args, args, n_args * sizeof *args);
     own.n_args = n_args;
     *l = own;
-    set_access(l, n, 0);
+    lower_node_access(n, l->args, l->n_args, 0);
     return RP_OK;
 }
 

@@ -43,23 +43,40 @@ rp_status front_into_written(const rp_jit *f, const front_args *a, uint32_t i, c
     return RP_OK;
 }
 
-rp_status front_into_check(const rp_jit *f, const front_args *a, const front_out *to,
-                           rp_error *err) {
+/* What holds both. */
+static range around(range a, range b) {
+    if (a.begin == a.end) return b;
+    if (b.begin == b.end) return a;
+    return (range){a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end};
+}
+
+/* all: around every output. */
+static rp_status check_outputs(const rp_jit *f, const front_out *to, range *all, rp_error *err) {
+    *all = (range){0, 0};
     for (uint32_t k = 0; k < to->n; k++) {
         const range out = range_of(&to->buffer[k]);
-        if (out.begin == out.end) continue;
-        for (uint32_t j = 0; j < k; j++)
+        for (uint32_t j = 0; j < k && meet(out, *all); j++)
             if (meet(out, range_of(&to->buffer[j])))
                 return rp_fail(err, RP_INVALID,
                                "%s: outputs %u and %u lie over each other; give each memory of its "
                                "own",
                                f->name, j, k);
-        for (uint32_t i = 0; i < a->n_tensors; i++) {
-            const rp_value *v = a->tensor[i];
-            if ((uintptr_t)v->tensor.data >= out.end) continue;
-            if (meet(out, range_of(&v->tensor)) && !front_is_view(v))
-                return refuse(f, a, i, k, err);
-        }
+        *all = around(*all, out);
+    }
+    return RP_OK;
+}
+
+rp_status front_into_check(const rp_jit *f, const front_args *a, const front_out *to,
+                           rp_error *err) {
+    range all;
+    RP_TRY(check_outputs(f, to, &all, err));
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        const rp_value *v = a->tensor[i];
+        if ((uintptr_t)v->tensor.data >= all.end) continue;
+        const range in = range_of(&v->tensor);
+        if (!meet(in, all) || front_is_view(v)) continue;
+        for (uint32_t k = 0; k < to->n; k++)
+            if (meet(in, range_of(&to->buffer[k]))) return refuse(f, a, i, k, err);
     }
     return RP_OK;
 }

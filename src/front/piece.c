@@ -16,19 +16,24 @@ typedef struct cutting {
     front_piece *out;
 } cutting;
 
-/* What the marked nodes are made of. */
-static void mark_needed(cutting *c) {
-    for (ir_ref r = ir_graph_count(c->g); r-- > 0;) {
-        const ir_node *n = ir_node_at(c->g, r);
-        if (c->mark[r] & (FRONT_OUT | FRONT_DO)) c->mark[r] |= FRONT_NEED;
-        if (!(c->mark[r] & FRONT_NEED) || c->mark[r] & FRONT_GIVEN) continue;
-        if (n->op == IR_result) c->mark[n->in[0]] &= (uint8_t)~FRONT_GIVEN; /* it has all or none */
-        uint64_t writes = ir_node_writes(n);
-        for (uint32_t i = 0; i < n->n_in; i++) {
-            c->mark[n->in[i]] |= FRONT_NEED;
-            if (i < 64 && writes >> i & 1) c->written[ir_node_at(c->g, n->in[i])->memory] = true;
-        }
+void front_mark_needed(const ir_graph *g, uint8_t *mark, front_needed_fn fn, void *user) {
+    for (ir_ref r = ir_graph_count(g); r-- > 0;) {
+        const ir_node *n = ir_node_at(g, r);
+        if (mark[r] & (FRONT_OUT | FRONT_DO)) mark[r] |= FRONT_NEED;
+        if (!(mark[r] & FRONT_NEED)) continue;
+        fn(user, r);
+        if (mark[r] & FRONT_GIVEN) continue;
+        if (n->op == IR_result) mark[n->in[0]] &= (uint8_t)~FRONT_GIVEN; /* it has all or none */
+        for (uint32_t i = 0; i < n->n_in; i++) mark[n->in[i]] |= FRONT_NEED;
     }
+}
+
+static void note_written(void *user, ir_ref r) {
+    cutting *c = user;
+    const ir_node *n = ir_node_at(c->g, r);
+    uint64_t writes = c->mark[r] & FRONT_GIVEN ? 0 : ir_node_writes(n);
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
+        if (writes >> i & 1) c->written[ir_node_at(c->g, n->in[i])->memory] = true;
 }
 
 static rp_status add_given(cutting *c, ir_ref r, rp_error *err) {
@@ -163,7 +168,7 @@ rp_status front_piece_make(const rp_graph *g, const uint8_t *mark, front_symbols
     }
     memcpy(c.mark, mark, n);
     if (is_empty(&c)) goto out;
-    mark_needed(&c);
+    front_mark_needed(c.g, c.mark, note_written, &c);
     c.to = ir_graph_new(ir_graph_name(g->ir));
     if (!c.to) {
         st = rp_fail(err, RP_NOMEM, "a piece of %u nodes", n);

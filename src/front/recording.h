@@ -192,6 +192,10 @@ typedef struct front_piece {
 } front_piece;
 /* What symbol i of the recording's table is in t, by[i]. */
 typedef rp_status (*front_symbols_fn)(void *user, ir_dims *t, ir_dim *by, rp_error *err);
+/* Marks as NEED what the nodes that are OUT and DO are made of, back to what is GIVEN, which of a node with several results all are or none.
+ * fn gets each node that is needed, the last first, before what it is made of is marked. */
+typedef void (*front_needed_fn)(void *user, ir_ref r);
+void front_mark_needed(const ir_graph *g, uint8_t *mark, front_needed_fn fn, void *user);
 /* The graph that makes the nodes that are OUT and DO of those that are GIVEN. */
 rp_status front_piece_make(const rp_graph *g, const uint8_t *mark, front_symbols_fn symbols,
                            void *user, front_piece *out, rp_error *err) RP_MUST_USE;

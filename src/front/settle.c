@@ -76,6 +76,16 @@ static bool is_given(const settling *t, ir_ref r, uint32_t j) {
     return t->owner[r] < j && !again && n->op != IR_empty;
 }
 
+typedef struct reading {
+    settling *t;
+    const uint8_t *mark; /* of the step that reads */
+} reading;
+
+static void note_read(void *user, ir_ref r) {
+    const reading *k = user;
+    if (k->mark[r] & FRONT_GIVEN) k->t->live[r] = true;
+}
+
 static void mark_step(settling *t, uint32_t j) {
     const front_session *s = t->s;
     const front_step *step = s->path[j];
@@ -92,16 +102,7 @@ static void mark_step(settling *t, uint32_t j) {
     for (uint32_t i = 0; i < step->n_effects; i++) mark[step->effect[i]] |= FRONT_DO;
     for (ir_ref r = 0; r < t->n; r++)
         if (t->live[r] && t->owner[r] == j && !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
-    for (ir_ref r = t->n; r-- > 0;) {
-        const ir_node *n = ir_node_at(t->g, r);
-        if (mark[r] & (FRONT_OUT | FRONT_DO)) mark[r] |= FRONT_NEED;
-        if (!(mark[r] & FRONT_NEED)) continue;
-        if (mark[r] & FRONT_GIVEN) {
-            t->live[r] = true;
-            continue;
-        }
-        for (uint32_t i = 0; i < n->n_in; i++) mark[n->in[i]] |= FRONT_NEED;
-    }
+    front_mark_needed(t->g, mark, note_read, &(reading){t, mark});
     for (ir_ref r = 0; r < t->n; r++) mark[r] &= (uint8_t)~FRONT_NEED;
 }
 

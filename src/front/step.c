@@ -361,19 +361,18 @@ static int64_t bytes_worth_keeping(const front_session *s, ir_ref r) {
 }
 
 /* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
-static void mark_kept(front_session *s, uint8_t *mark) {
-    const ir_graph *g = s->rec->g->ir;
-    for (ir_ref r = ir_graph_count(g); r-- > 0;) {
-        const ir_node *n = ir_node_at(g, r);
-        if (mark[r] & (FRONT_OUT | FRONT_DO)) mark[r] |= FRONT_NEED;
-        if (!(mark[r] & FRONT_NEED) || mark[r] & FRONT_GIVEN) continue;
-        for (uint32_t i = 0; i < n->n_in; i++) mark[n->in[i]] |= FRONT_NEED;
-        if (mark[r] & FRONT_OUT) continue;
-        const int64_t bytes = bytes_worth_keeping(s, r);
-        if (bytes == 0 || bytes > FRONT_KEPT_ON_THE_WAY - s->kept_bytes) continue;
-        s->kept_bytes += bytes;
-        mark[r] |= FRONT_OUT;
-    }
+typedef struct keeping {
+    front_session *s;
+    uint8_t *mark;
+} keeping;
+
+static void keep(void *user, ir_ref r) {
+    const keeping *k = user;
+    if (k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) return;
+    const int64_t bytes = bytes_worth_keeping(k->s, r);
+    if (bytes == 0 || bytes > FRONT_KEPT_ON_THE_WAY - k->s->kept_bytes) return;
+    k->s->kept_bytes += bytes;
+    k->mark[r] |= FRONT_OUT;
 }
 
 /* From what has a value. */
@@ -390,7 +389,7 @@ static RP_APART rp_status evaluate(front_session *s, const ir_ref *wanted, uint3
         if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
     front_mark_wanted(s->rec->g->ir, &(front_wish){wanted, effect, n, n_effects, last}, mark);
     front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
-    if (!last) mark_kept(s, mark);
+    if (!last) front_mark_needed(s->rec->g->ir, mark, keep, &(keeping){s, mark});
     /* A result is no value of later steps, and there are none. */
     for (ir_ref r = 0; r < count; r++) {
         if (last && !is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;

@@ -60,7 +60,7 @@ const rp_op_desc *ir_custom_find(const char *name) {
     unsigned n = atomic_load_explicit(&n_table, memory_order_acquire);
     for (unsigned i = 0; i < n; i++)
         if (strcmp(table[i].name, name) == 0) return &table[i].desc;
-    return NULL;
+    return ir_custom_own(name);
 }
 
 const rp_op_desc *ir_custom_of(const ir_node *n) {
@@ -142,7 +142,8 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
             err, RP_INVALID,
             "custom op name '%.80s' is not of the form namespace::name (letters, digits, _ . -)",
             d->name);
-    if (strncmp(d->name, "reprise::", 9) == 0 && ir_op_find(d->name + 9) != IR_OP_COUNT_)
+    if (ir_custom_own(d->name) ||
+        (strncmp(d->name, "reprise::", 9) == 0 && ir_op_find(d->name + 9) != IR_OP_COUNT_))
         return rp_fail(err, RP_INVALID, "custom op name '%s' is a built-in op's; choose another",
                        d->name);
     if (d->result_like >= 64)

@@ -5,7 +5,13 @@
 #include "ir/graph.h"
 #include "reprise/op.h"
 
-/* NULL when not registered. Borrowed for the life of the process. */
+/* Ops of the library itself that are called as those of users are (custom_host.c). assert: memory of a byte, a bool; print: such memory, a
+ * value. rp_assert and rp_print record them. */
+#define IR_OP_ASSERT "reprise::assert"
+#define IR_OP_PRINT "reprise::print"
+/* NULL: none of these. */
+const rp_op_desc *ir_custom_own(const char *name);
+/* NULL when neither registered nor one of these. Borrowed for the life of the process. */
 const rp_op_desc *ir_custom_find(const char *name);
 /* Of a node; NULL for one of our own ops and for one that nobody registered. */
 const rp_op_desc *ir_custom_of(const ir_node *n);

@@ -282,3 +282,13 @@ ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i) {
     ir_node n = {.op = IR_result, .n_in = 1, .in = &r, .n_attrs = 1, .attrs = &index};
     return ir_cell_find(g, &n, ir_node_hash(&n));
 }
+
+ir_ref ir_twin_of(const ir_graph *g, ir_ref r) {
+    ir_node n = *ir_node_at(g, r);
+    ir_attr attrs[IR_MAX_ATTRS];
+    memcpy(attrs, n.attrs, n.n_attrs * sizeof *attrs);
+    for (uint32_t i = 0; i < n.n_attrs; i++)
+        if (attrs[i].key == IR_ATTR_KEEP) attrs[i].u.i = !attrs[i].u.i;
+    n.attrs = attrs;
+    return ir_cell_find(g, &n, ir_node_hash(&n));
+}

@@ -241,6 +241,8 @@ rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out,
 rp_status ir_add_result(ir_graph *g, ir_ref r, uint32_t i, ir_ref *out, rp_error *err) RP_MUST_USE;
 /* The node that ir_add_result gave for i > 0; IR_NONE where result i of r has no name. */
 ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i);
+/* The reduction that differs from r, one, in keep alone; IR_NONE: there is none. */
+ir_ref ir_twin_of(const ir_graph *g, ir_ref r);
 /* Whether n may write or must not be merged: an op of kind EFFECT, but not a call that writes nothing. */
 bool ir_node_is_effect(const ir_node *n);
 /* Whether equal nodes are one. */

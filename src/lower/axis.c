@@ -83,13 +83,12 @@ void lower_scatter_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, lo
 
 /* --- in a piece ------------------------------------------------------------------- */
 
-/* The record is the last of n arguments, behind what is written. */
-static rp_status take(lowerer *L, const lower_ref *args, uint32_t n, uint32_t n_in,
+/* The record is the last of n_args arguments, behind what is written. */
+static rp_status take(lowerer *L, const ir_node *n, const lower_ref *args, uint32_t n_args,
                       const lower_launch *launch) {
-    memcpy(L->args, args, n * sizeof *args);
-    L->n_args = n - 1;
-    lower_write_args(L, n_in);
-    L->n_args = n;
+    memcpy(L->args, args, n_args * sizeof *args);
+    L->n_args = n_args;
+    lower_node_access(n, L->args, n_args, 1);
     lower_launch *l = lower_add_launch(L);
     *l = *launch;
     return lower_take_args(L, l);
@@ -107,7 +106,7 @@ static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
     if (n->op == IR_sort) RP_TRY(lower_temp_memory(L, n, work, &args[n_args++]));
     RP_TRY(lower_add_const(L, &rec, sizeof rec, &args[n_args++]));
     lower_axis_launch(L->g, n, L->out->dims, &rec, &l);
-    return take(L, args, n_args, 1, &l);
+    return take(L, n, args, n_args, &l);
 }
 
 static rp_status lower_scatter(lowerer *L, const ir_node *n, ir_ref r) {
@@ -119,7 +118,7 @@ static rp_status lower_scatter(lowerer *L, const ir_node *n, ir_ref r) {
     RP_TRY(lower_memory(L, r, &args[3]));
     RP_TRY(lower_add_const(L, &rec, sizeof rec, &args[4]));
     lower_scatter_launch(L->g, n, L->out->dims, &l);
-    return take(L, args, 5, 3, &l);
+    return take(L, n, args, 5, &l);
 }
 
 rp_status lower_along_axis(lowerer *L, ir_ref r) {

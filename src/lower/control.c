@@ -73,7 +73,7 @@ rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r) {
         RP_TRY(lower_temp_memory(L, n, ir_dim_const(ir_graph_dims(L->g), 1), &args[n_args++]));
     L->n_args = n_args;
     memcpy(L->args, args, n_args * sizeof *args);
-    lower_write_node(L, n);
+    lower_node_access(n, L->args, L->n_args, 0);
     lower_launch *l = lower_add_launch(L);
     *l = own;
     return lower_take_args(L, l);

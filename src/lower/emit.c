@@ -75,10 +75,14 @@ void lower_write_args(lowerer *L, uint32_t from) {
     for (; from < L->n_args; from++) L->args[from].access |= BASE_WRITES;
 }
 
-void lower_write_node(lowerer *L, const ir_node *n) {
-    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
-        if (ir_node_writes(n) >> i & 1) L->args[i].access = BASE_READS | BASE_WRITES;
-    lower_write_args(L, n->n_in);
+void lower_node_access(const ir_node *n, lower_ref *args, uint32_t n_args, uint32_t n_read) {
+    const uint64_t writes = ir_node_writes(n);
+    for (uint32_t i = 0; i < n_args; i++) {
+        const bool written = i < n->n_in ? i < 64 && writes >> i & 1 : i + n_read < n_args;
+        args[i].access = !written      ? BASE_READS
+                         : i < n->n_in ? BASE_READS | BASE_WRITES
+                                       : BASE_WRITES;
+    }
 }
 
 void lower_note_access(lowerer *L, const kir_func *f, const uint32_t *slot) {

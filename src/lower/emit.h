@@ -121,8 +121,6 @@ uint32_t lower_arg_slot(lowerer *L, lower_ref where);
 uint32_t lower_written_slot(lowerer *L, lower_ref where);
 /* Arguments [from, L->n_args) are written. */
 void lower_write_args(lowerer *L, uint32_t from);
-/* Of a node whose operands are the first arguments: those that it writes are, and all behind them. */
-void lower_write_node(lowerer *L, const ir_node *n);
 /* What f, a function of the launch, does with its arguments, slot[i] for argument i of f; NULL: they are the launch's own. */
 void lower_note_access(lowerer *L, const kir_func *f, const uint32_t *slot);
 /* Buffer over launch argument `where`; the same one for equal (argument, dtype, offset). */

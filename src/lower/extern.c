@@ -115,7 +115,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
         RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
     memcpy(L->args, args, n_args * sizeof *args);
     L->n_args = n_args;
-    lower_write_node(L, n);
+    lower_node_access(n, L->args, L->n_args, 0);
     if (text) return L->target->source(L, n, r, d);
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);

@@ -233,6 +233,9 @@ const char *lower_custom_attrs(const ir_node *n, base_arena *arena);
 /* Types of the operands and the results of custom op r of g. */
 rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) RP_MUST_USE;
+/* What a launch of n does with its arguments, of which the first are the operands: reads them, but for those that n writes as well; writes all
+ * behind them, but the last n_read, which it reads. */
+void lower_node_access(const ir_node *n, lower_ref *args, uint32_t n_args, uint32_t n_read);
 /* A launch of call, cond, while or scan but for its arguments. */
 rp_status lower_control_launch(const ir_graph *g, ir_ref r, lower_piece *p, lower_launch *out,
                                rp_error *err) RP_MUST_USE;

@@ -9,6 +9,14 @@ _Static_assert(RP_MAX_RESULTS == IR_MAX_RESULTS, "results of a node");
 
 #define MAX_ARGS 64u
 
+/* A function that was traced, and what it gave. */
+typedef struct traced_body {
+    rp_graph *f;
+    ir_attr_key key;
+    rp_tensor out[IR_MAX_RESULTS]; /* n_out */
+    uint32_t n_out;
+} traced_body;
+
 /* A call under construction. */
 typedef struct control {
     rp_graph *g;
@@ -17,6 +25,8 @@ typedef struct control {
     rp_tensor in[MAX_ARGS]; /* operands; arguments from `first` on */
     uint32_t n_in, first;
     uint32_t sliced_from, sliced_to; /* arguments of which bodies get slices */
+    traced_body body[2];
+    uint32_t n_bodies;
     ir_attr attr[4];
     uint32_t n_attrs;
     uint32_t n_out;
@@ -79,8 +89,8 @@ static rp_tensor fake(const control *c, rp_graph *f, uint32_t i, const char *nam
     return x;
 }
 
-static bool finish_body(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
-    ir_ref refs[IR_MAX_RESULTS];
+/* Whether the body gave tensors of its own; it fails otherwise. */
+static bool check_results(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
     if (f->finished) {
         (void)rp_fail(&f->err, RP_INVALID,
                       "rp_graph_finish of %s, a body, which the call around it finishes",
@@ -88,18 +98,23 @@ static bool finish_body(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
         return false;
     }
     for (uint32_t i = 0; i < n_out; i++) {
-        if (out[i].graph != f || out[i].ref == IR_NONE) {
-            (void)rp_fail(&f->err, RP_INVALID,
-                          "result %u of %s is no tensor of its graph; what comes from outside is "
-                          "handed in as an argument",
-                          i, ir_graph_name(f->ir));
-            return false;
-        }
-        refs[i] = out[i].ref;
+        if (out[i].graph == f && out[i].ref != IR_NONE) continue;
+        (void)rp_fail(&f->err, RP_INVALID,
+                      "result %u of %s is no tensor of its graph; what comes from outside is "
+                      "handed in as an argument",
+                      i, ir_graph_name(f->ir));
+        return false;
     }
-    for (uint32_t i = 0; i < ir_leaf_count(f->ir, IR_LEAF_INPUT); i++)
-        ir_input_settle(f->ir, ir_leaf_at(f->ir, IR_LEAF_INPUT, i));
-    return ir_graph_finish(f->ir, refs, n_out, &f->err) == RP_OK;
+    return true;
+}
+
+static rp_status finish_body(const traced_body *b, rp_error *err) {
+    ir_graph *ir = b->f->ir;
+    ir_ref refs[IR_MAX_RESULTS];
+    for (uint32_t i = 0; i < b->n_out; i++) refs[i] = b->out[i].ref;
+    for (uint32_t i = 0; i < ir_leaf_count(ir, IR_LEAF_INPUT); i++)
+        ir_input_settle(ir, ir_leaf_at(ir, IR_LEAF_INPUT, i));
+    return ir_graph_finish(ir, refs, b->n_out, err);
 }
 
 /* Who answers the questions of a body about sizes: who does for the graph around. */
@@ -148,12 +163,14 @@ static void end_asking(const asking *k) {
     ir_dims_set_assume(ir_graph_dims(k->body->ir), NULL, NULL);
 }
 
-static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_out) {
-    rp_tensor in[MAX_ARGS], out[IR_MAX_RESULTS];
-    uint32_t n = c->n_in - c->first;
+static void run_body(const control *c, traced_body *b, rp_graph_fn fn) {
+    rp_tensor in[MAX_ARGS], *out = b->out;
+    uint32_t n = c->n_in - c->first, n_out = b->n_out;
+    rp_graph *f = b->f;
     asking k;
     begin_asking(&k, f, c->g);
     f->body = true;
+    f->acts = b->key != IR_ATTR_COND; /* which writes nothing */
     for (uint32_t i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "in%u", i);
@@ -164,7 +181,7 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
     c->g->in_body = true;
     if (f->err.code == RP_OK) fn(f, in, n, out, n_out, c->user);
     c->g->in_body = was;
-    if (f->err.code == RP_OK) (void)finish_body(f, out, n_out);
+    if (f->err.code == RP_OK) (void)check_results(f, out, n_out);
     end_asking(&k);
 }
 
@@ -192,14 +209,38 @@ static bool add_body(control *c, ir_attr_key key, rp_graph_fn fn, uint32_t n_out
     }
     rp_graph *f = new_body(c, key);
     if (!f) return false;
-    run_body(c, f, fn, n_out);
+    traced_body *b = &c->body[c->n_bodies++];
+    *b = (traced_body){.f = f, .key = key, .n_out = n_out};
+    run_body(c, b, fn);
     f->finished = true;
     if (f->err.code != RP_OK) {
         (void)rp_fail(&c->g->err, f->err.code, "%s", f->err.text);
         c->g->blamed = f->blamed;
         return false;
     }
-    c->attr[c->n_attrs++] = (ir_attr){.key = key, .u.graph = f->ir};
+    return true;
+}
+
+/* What one of the bodies does in order is done behind what was recorded before, and in front of what will be: the memory that says so is
+ * an argument of all. *order: it, if there is any. */
+static bool join_order(control *c, rp_tensor *order) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_bodies; i++) any = any || trace_order_used(c->body[i].f);
+    if (!any) return true;
+    for (uint32_t i = 0; i < c->n_bodies; i++) {
+        rp_graph *f = c->body[i].f;
+        if (!trace_order_used(f) && trace_order_input(f, &c->g->err).ref == IR_NONE) return false;
+    }
+    *order = trace_order(c->g);
+    return order->ref != IR_NONE && add_operands(c, order, 1);
+}
+
+static bool finish_bodies(control *c, rp_tensor *order) {
+    if (!join_order(c, order)) return false;
+    for (uint32_t i = 0; i < c->n_bodies; i++) {
+        if (finish_body(&c->body[i], &c->g->err) != RP_OK) return false;
+        c->attr[c->n_attrs++] = (ir_attr){.key = c->body[i].key, .u.graph = c->body[i].f->ir};
+    }
     return true;
 }
 
@@ -207,12 +248,15 @@ static bool add_body(control *c, ir_attr_key key, rp_graph_fn fn, uint32_t n_out
 
 /* out may be where the arguments are, which have been read. */
 static rp_tensor end(control *c, bool ok, rp_tensor *out) {
+    rp_tensor order = {0};
     for (uint32_t i = 0; i < c->n_out; i++) out[i] = trace_bad(c->g);
+    ok = ok && finish_bodies(c, &order);
     if (ok) out[0] = trace_op(c->g, c->op, c->in, c->n_in, c->attr, c->n_attrs);
     for (uint32_t i = 1; ok && i < c->n_out && out[0].ref != IR_NONE; i++) {
         ir_attr index = {.key = IR_ATTR_INDEX, .u.i = i};
         out[i] = trace_op(c->g, IR_result, out, 1, &index, 1);
     }
+    if (ok && order.graph && out[0].ref != IR_NONE) c->g->order = rp_written(order, out[0]);
     return ok ? out[0] : trace_bad(c->g);
 }
 

@@ -83,5 +83,13 @@ rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_di
 /* Makes room for an axis in operands that broadcast to RP_MAX_RANK of them: their first two become one, which has the size
  * lead[0] * lead[1] in both. */
 void trace_pair(rp_tensor *a, rp_tensor *b, rp_dim lead[2]);
+/* Memory whose versions are the order of what the host does while a graph runs: as the last call of that left it, or as it is before the
+ * first (host.c). It is an argument of a body. */
+rp_tensor trace_order(rp_graph *g);
+/* Whether a body has it; and gives it one. */
+static inline bool trace_order_used(const rp_graph *body) {
+    return body->acts && body->order.graph == body;
+}
+rp_tensor trace_order_input(rp_graph *body, rp_error *err);
 
 #endif

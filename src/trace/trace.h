@@ -54,12 +54,14 @@ struct rp_graph {
     uint32_t n_fresh, cap_fresh;
     int64_t began; /* ns */
     bool finished;
-    bool blamed;                  /* err names the line of the call */
-    bool body;                    /* it is one, which is traced or was */
-    bool in_body;                 /* a body of it is being traced: it gets no effects meanwhile */
-    const trace_oracle *oracle;   /* (optional) borrowed */
-    trace_asked *asked;           /* likewise */
-    struct rp_jit_call *call;     /* likewise: the run of a function that records it, for values */
+    bool blamed;                /* err names the line of the call */
+    bool body;                  /* it is one, which is traced or was */
+    bool in_body;               /* a body of it is being traced: it gets no effects meanwhile */
+    const trace_oracle *oracle; /* (optional) borrowed */
+    trace_asked *asked;         /* likewise */
+    struct rp_jit_call *call;   /* likewise: the run of a function that records it, for values */
+    bool acts;                  /* a body: what it does in order is in that of the graph around */
+    rp_tensor order;            /* what assert or print last left (host.c), of the run under way */
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 

@@ -32,6 +32,13 @@ static rp_tensor batch_of(rp_tensor x, rp_tensor rows) {
     return rp_transpose(rp_gather(x, rows), 1, 2);
 }
 
+/* v[rows,KV,DV] so, with zeros behind the end of each sequence: what lies there is another's, whose infinities and NaN a weight of 0 would
+ * not leave out. */
+static rp_tensor values_of(rp_tensor v, const spans *k, rp_tensor cols) {
+    rp_tensor own = rp_unsqueeze(rp_unsqueeze(rp_lt(cols, rp_unsqueeze(k->end, 1)), 1), 3);
+    return rp_where(own, batch_of(v, cols), rp_const(v.graph, rp_tensor_dtype(v), 0));
+}
+
 /* bool[B,1,room of q,room of k]. Positions count from the ends, which lie side by side, as in flash-attn: the last row of a sequence sees
  * its last column. */
 static rp_tensor seen_of(const rp_varlen_args *a, const spans *q, const spans *k, rp_tensor rows,
@@ -112,7 +119,7 @@ rp_tensor rp_varlen_attention(const rp_varlen_args *a, rp_tensor *lse) {
     rp_tensor rows = rows_of(&q), cols = rows_of(&k);
     rp_sdpa_args one = {.q = batch_of(a->q, rows),
                         .k = batch_of(a->k, cols),
-                        .v = batch_of(a->v, cols),
+                        .v = values_of(a->v, &k, cols),
                         .mask = seen_of(a, &q, &k, rows, cols),
                         .scale = a->scale,
                         .softcap = a->softcap};

@@ -19,7 +19,7 @@ static double ulp_of(rp_dtype t, double v) {
 
 static bool is_near(rp_dtype t, double x, double want, double ulps, double slack) {
     if (isnan(want) || isnan(x)) return isnan(want) && isnan(x);
-    if (x == want) return ulps > 0 || signbit(x) == signbit(want);
+    if (x == want) return signbit(x) == signbit(want);
     if (isinf(want) && t != RP_DTYPE_F64)
         want = copysign(ldexp(1, t == RP_DTYPE_F16 ? 16 : 128), want);
     return fabs(x - want) <= ulps * ulp_of(t, want) + slack;

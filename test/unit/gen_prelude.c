@@ -64,7 +64,7 @@ static const math_case math_cases[TPL_POW] = {
 static double ulp_error(float y, double want) {
     float w = (float)want, a = fabsf(w);
     if (isnan(w) || isinf(w) || w == 0.0f) {
-        bool same = isnan(w) ? isnan(y) : y == w;
+        bool same = isnan(w) ? isnan(y) : y == w && !signbit(y) == !signbit(w);
         return same ? 0.0 : INFINITY;
     }
     return fabs((double)y - want) / ((double)nextafterf(a, INFINITY) - a);

@@ -451,6 +451,21 @@ static void results_lie_over_nothing(void **state) {
             assert_string_equal(err.text, "forward: outputs 0 and 1 lie over each other; give each "
                                           "memory of its own");
         }
+        out[0].data = y; /* whichever lies over it, of outputs in any order */
+        out[1].data = m + 7;
+        assert_int_equal(rp_jit_run_into(f, &args, out, 2, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "output 1 lies over L[0], an argument"));
+        out[0].data = m + 3;
+        out[1].data = m + 11;
+        assert_int_equal(rp_jit_run_into(f, &args, out, 2, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "output 0 lies over L[0], an argument"));
+        v = f32_of(m + 8, 1, 8, 0);
+        out[0].data = m + 16; /* on both sides of it */
+        out[1].data = m;
+        for (int i = 0; i < 24; i++) m[i] = (float)i;
+        CHECK_OK(rp_jit_run_into(f, &args, out, 2, &err), &err);
+        for (int i = 0; i < 8; i++) assert_true(m[16 + i] == (float)(15 - i) && m[i] == -m[8 + i]);
+        for (int i = 0; i < 24; i++) m[i] = (float)i;
         v = rp_value_strided(f32_of(m + 7, 1, 8, 0).tensor, (int64_t[]){-1});
         out[0].data = m;
         out[1].data = y;

@@ -7,6 +7,7 @@
 #include "pass/fuse.h"
 #include "pass/product.h"
 #include "pass/rows.h"
+#include "reprise/graph.h"
 #include "support/small_llama.h"
 
 typedef struct fused {
@@ -534,6 +535,36 @@ static void failed_allocations_leave_nothing(void **state) {
     rp_graph_free(g);
 }
 
+static uint32_t count_of(const char *text, const char *what) {
+    uint32_t n = 0;
+    for (; (text = strstr(text, what)) != NULL; text++) n++;
+    return n;
+}
+
+/* Of rows: one kernel, with one sum for the mean of both and one for the squares, whether the axis is kept or not, and asked for in
+ * whichever order. */
+static void a_variance_and_its_mean_are_two_sums(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_BF16};
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        rp_error err = {0};
+        char *text = NULL;
+        rp_graph *g = rp_graph_new("both");
+        rp_tensor x = rp_input(g, "x", types[i & 1], RP_SHAPE(64, 512)), out[2];
+        if (i & 4) out[1] = rp_mean(x, 1, i & 2);
+        if (i & 4)
+            out[0] = rp_var(x, 1, i & 2, 1);
+        else
+            rp_var_mean(x, 1, i & 2, 1, &out[0], &out[1]);
+        CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+        CHECK_OK(rp_graph_lower_text(g, "kir", NULL, &text, &err), &err);
+        if (count_of(text, "kernel @") != 1 || count_of(text, "= reduce sum") != 2)
+            fail_msg("case %d: %s", i, text);
+        rp_free(text);
+        rp_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_fuse_legally),
@@ -548,6 +579,7 @@ int main(void) {
         cmocka_unit_test(switches_keep_their_fusion_apart),
         cmocka_unit_test(the_log_counts_and_gives_reasons),
         cmocka_unit_test(nodes_that_move_are_told_with_whom),
+        cmocka_unit_test(a_variance_and_its_mean_are_two_sums),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,31 @@ static void variances_of_too_few_are_no_numbers(void **state) {
         }
 }
 
+/* Of one head, [5,1,2]: rows 0 to 1 and 2 to 3 are sequences, the last row is nobody's. */
+static void sequences_know_nothing_of_each_other(void **state) {
+    static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    static const double cuts[] = {0, 2, 4};
+    (void)state;
+    for (int b = 0; b < 3; b++)
+        for (int first = 0; first < 5; first += 2) { /* where it is bad, to the next one's */
+            double x[10], v[10], y[10], want[10];
+            for (int i = 0; i < 10; i++) x[i] = sin(i), v[i] = want[i] = i;
+            for (int run = 0; run < 2; run++) {
+                rp_graph *g = rp_graph_new("edges");
+                for (int i = 2 * first; run && i < 2 * first + 4 && i < 10; i++) v[i] = bad[b];
+                rp_tensor q = rp_reshape(row_of(g, RP_DTYPE_F32, x, 10), RP_SHAPE(5, 1, 2));
+                rp_tensor values = rp_reshape(row_of(g, RP_DTYPE_F32, v, 10), RP_SHAPE(5, 1, 2));
+                rp_tensor cu = row_of(g, RP_DTYPE_I32, cuts, 3);
+                rp_varlen_args a = {.q = q, .k = q, .v = values, .cu_q = cu, .cu_k = cu};
+                finish(g, rp_varlen_attention(&a, NULL), run ? y : want, 10);
+            }
+            for (int i = 0; i < 10; i++)
+                if (i / 4 != first / 2 && y[i] != want[i])
+                    fail_msg("%g from row %d on: element %d is %g, not %g", bad[b], first, i, y[i],
+                             want[i]);
+        }
+}
+
 static void lengths_are_at_least_eps(void **state) {
     static const double x[] = {3, 4, 0, 0, 0.3, -0.4};
     static const double eps[] = {0.25, 1, 8};
@@ -565,6 +590,7 @@ int main(void) {
         cmocka_unit_test(small_integers_are_counted),
         cmocka_unit_test(variances_take_any_correction),
         cmocka_unit_test(variances_of_too_few_are_no_numbers),
+        cmocka_unit_test(sequences_know_nothing_of_each_other),
         cmocka_unit_test(lengths_are_at_least_eps),
         cmocka_unit_test(attention_of_doubles),
         cmocka_unit_test(softmax_of_nothing),

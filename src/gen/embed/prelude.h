@@ -296,7 +296,7 @@ RP_INLINE float rp_tanhf(float x)
     p = p * s - 3.33327681e-1f;
     float e = rp_exp_near(a < 9.5f ? a + a : 19.0f);
     float big = 1.0f - 2.0f / (e + 1.0f);
-    float y = a < 0.6f ? x + x * (s * p) : rp_copysignf(big, x);
+    float y = rp_copysignf(a < 0.6f ? x + x * (s * p) : big, x); /* -0 stays */
     return x == x ? y : x;
 }
 
@@ -361,6 +361,7 @@ RP_INLINE float rp_sincos_core(float x, rp_u32 shift)
     a = a * s + 8.3321608736e-3f;
     a = a * s - 1.6666654611e-1f;
     a = r + r * (s * a);
+    a = rp_from_bits(rp_bits(a) | (rp_bits(r) & 0x80000000u)); /* -0 stays; others have the sign of r */
     float c = 2.443315711809948e-5f;
     c = c * s - 1.388731625493765e-3f;
     c = c * s + 4.166664568298827e-2f;
