@@ -6,6 +6,8 @@
 #include "support/heard.h"
 #include "support/jits.h"
 
+#include "backend/registry.h"
+
 /* A compiler of graphs that give their input times a constant. */
 static struct {
     char hash[64];
@@ -121,6 +123,78 @@ static void handles_are_loaded(void **state) {
     (void)snprintf(made.hash, sizeof made.hash, "second %d", (int)getpid());
     check(3, 1, 0); /* another version of the compiler */
     check(3, 0, 1);
+}
+
+static rp_status not_today(void *user, rp_error *err) {
+    (void)user;
+    return rp_fail(err, RP_UNSUPPORTED, "it has the day off");
+}
+
+/* What opens it says, before anything is loaded. */
+static void who_is_not_ready_loads_nothing(void **state) {
+    const rp_backend_desc d = {.size = sizeof d,
+                               .name = "idle",
+                               .ready = not_today,
+                               .compile = compile,
+                               .hash = hash,
+                               .save = save,
+                               .load = load};
+    const rp_backend_options o = {.threads = 1};
+    const double factor = 2;
+    rp_callable c = {0};
+    rp_error err = {0};
+    bool refused = true;
+    (void)state;
+    made.compiles = made.loads = 0;
+    assert_int_equal(backend_load(&d, NULL, &o, &factor, sizeof factor, &c, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "backend idle: it has the day off");
+    err = (rp_error){0};
+    assert_int_equal(backend_compile(&d, NULL, &o, &c, &refused, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "backend idle: it has the day off");
+    assert_false(refused); /* the graph was not looked at */
+    assert_int_equal(made.compiles + made.loads, 0);
+}
+
+static rp_status mute(void *user, const rp_graph *g, const rp_backend_options *options,
+                      rp_callable *out, rp_error *err) {
+    (void)g, (void)options, (void)out, (void)err;
+    return *(const rp_status *)user;
+}
+
+static rp_status half_made(void *user, const rp_graph *g, const rp_backend_options *options,
+                           const void *handle, size_t size, rp_callable *out, rp_error *err) {
+    (void)g, (void)options, (void)handle, (void)size, (void)err;
+    out->self = user;
+    return RP_OK;
+}
+
+/* A failure has a text, whoever gives it. */
+static void who_gives_no_reason_is_told_so(void **state) {
+    static const struct {
+        rp_status st;
+        bool refused;
+        const char *text;
+    } all[] = {{RP_UNSUPPORTED, true, "it gave no reason"},
+               {RP_DEVICE, false, "backend mute: compiling failed (device) and gave no reason"},
+               {RP_OK, false, "backend mute gave a callable without `run`"}};
+    rp_status st = RP_OK;
+    const rp_backend_desc d = {
+        .size = sizeof d, .name = "mute", .compile = mute, .load = half_made, .user = &st};
+    const rp_backend_options o = {.threads = 1};
+    rp_callable c = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        bool refused = !all[i].refused;
+        st = all[i].st;
+        const rp_status got = backend_compile(&d, NULL, &o, &c, &refused, &err);
+        assert_int_equal(got, st == RP_OK ? RP_INVALID : st);
+        assert_int_equal(refused, all[i].refused);
+        assert_string_equal(err.text, all[i].text);
+    }
+    rp_error err = {0};
+    assert_int_equal(backend_load(&d, NULL, &o, "", 0, &c, &err), RP_INVALID);
+    assert_string_equal(err.text, "backend mute gave a callable without `run`");
 }
 
 static void what_cannot_be_loaded_is_made_anew(void **state) {
@@ -242,6 +316,10 @@ static void there_is_room_for_64(void **state) {
         if (i < 64) {
             CHECK_OK(rp_backend_register(&d, &err), &err);
             assert_string_equal(rp_backend_name(own + i), name);
+            (void)snprintf(name, sizeof name, "another"); /* it has a copy */
+            const rp_backend_desc *found = backend_find(rp_backend_name(own + i));
+            assert_non_null(found);
+            assert_string_equal(found->name, rp_backend_name(own + i));
         } else {
             assert_int_equal(rp_backend_register(&d, &err), RP_UNSUPPORTED);
             assert_string_equal(err.text, "more than 64 backends");
@@ -254,6 +332,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_are_loaded),
         cmocka_unit_test(what_cannot_be_loaded_is_made_anew),
+        cmocka_unit_test(who_is_not_ready_loads_nothing),
+        cmocka_unit_test(who_gives_no_reason_is_told_so),
         cmocka_unit_test(a_hit_is_counted),
         cmocka_unit_test(handles_are_of_what_was_told),
         cmocka_unit_test(calls_of_hash_take_turns),
