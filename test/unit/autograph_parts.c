@@ -1,5 +1,6 @@
 /* Parts of automatic graphs, each by hand: tables of addresses, packs of small arguments, rows that are rounded up, and what memory was. */
 #include "support/check.h"
+#include "support/heard.h"
 
 #include "autograph/before.h"
 #include "autograph/manager.h"
@@ -111,6 +112,67 @@ static void a_pack_takes_what_is_small(void **state) {
     }
 }
 
+static struct {
+    const void *from[4];
+    uint32_t n;
+} moved;
+
+static rp_status noted_move(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,
+                            rp_error *err) {
+    (void)g, (void)i, (void)to, (void)err;
+    assert_true(moved.n < 4);
+    moved.from[moved.n++] = from;
+    *done = true;
+    return RP_OK;
+}
+
+/* Two or more go in one copy where the device has room for that, and are moved on by the graph; else each goes by itself, which is told
+ * once, and only as long as it is so. */
+static void packs_go_at_once_where_there_is_room(void **state) {
+    static const struct {
+        uint32_t n;
+        uint64_t room;
+        uint32_t copies;
+        bool together;
+    } sends[] = {{2, 0, 2, false},          {3, AUTOGRAPH_PACK_MOST - 1, 3, false},
+                 {1, UINT64_MAX, 1, false}, {2, AUTOGRAPH_PACK_MOST, 1, true},
+                 {1, UINT64_MAX, 1, false}, {3, 0, 1, true}};
+    static float x[3] = {1, 2, 3}, slot[3];
+    const autograph_rows rows = {0};
+    const device_graph g = {.queue = on.queue};
+    autograph_pack p = {0};
+    base_buf heard;
+    (void)state;
+    on.ops.graph_move = noted_move;
+    heard_start(&heard, "cudagraphs");
+    for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
+        rp_error err = {0};
+        autograph_pack_clear(&p);
+        on.copies = moved.n = 0;
+        for (uint32_t k = 0; k < sends[i].n; k++) {
+            bool taken = false;
+            const rp_value v = f32_at(&x[k], 1, 1);
+            slot[k] = 0;
+            CHECK_OK(autograph_pack_add(&p, &rows, &v, k, &slot[k], &taken, &err), &err);
+            assert_true(taken);
+        }
+        CHECK_OK(autograph_pack_send(&p, &g, on.d, sends[i].room, &err), &err);
+        assert_int_equal(on.copies, sends[i].copies);
+        assert_int_equal(moved.n, sends[i].n);
+        for (uint32_t k = 0; k < sends[i].n; k++) {
+            assert_int_equal(moved.from[k] != NULL, sends[i].together);
+            const float is = sends[i].together ? *(const float *)moved.from[k] : slot[k];
+            assert_true(is == x[k]);
+        }
+        assert_int_equal(autograph_pack_bytes(&p), i < 3 ? 0 : AUTOGRAPH_PACK_MOST);
+    }
+    CHECK_HEARD(&heard, "a copy for each small argument: max_bytes leaves no room for them");
+    const char *first = strstr(heard.data, "a copy for each");
+    assert_null(strstr(first + 1, "a copy for each"));
+    heard_done(&heard);
+    autograph_pack_done(&p);
+}
+
 /* Zeros to the last row of the graph, and no further. */
 static void rows_that_are_not_given_are_zeros(void **state) {
     (void)state;
@@ -191,6 +253,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_table_is_sent_when_it_changed, open_device, close_device),
         cmocka_unit_test(a_pack_takes_what_is_small),
+        cmocka_unit_test_setup_teardown(packs_go_at_once_where_there_is_room, open_device,
+                                        close_device),
         cmocka_unit_test_setup_teardown(rows_that_are_not_given_are_zeros, open_device,
                                         close_device),
         cmocka_unit_test(rows_are_the_sizes_that_are_captured),
