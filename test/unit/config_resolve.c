@@ -436,6 +436,9 @@ static void batch_limits(void **state) {
     rp_compilation_config *cfg = ok_with("{}", -1, &facts);
     is(cfg, "max_model_len", "8192");
     rp_config_free(cfg);
+    cfg = ok_with("{\"max_model_len\":8192}", -1, &facts); /* all of them */
+    is(cfg, "max_model_len", "8192");
+    rp_config_free(cfg);
     rp_error err = {0};
     assert_int_equal(resolve("{\"max_model_len\":9000}", -1, &facts, NULL, &err), RP_CONFIG);
     assert_string_equal(err.text,
@@ -516,6 +519,9 @@ static void sizes_with_code_of_their_own(void **state) {
     rp_compilation_config *cfg = ok("{\"level\":1,\"compile_sizes\":[1,2]}");
     is(cfg, "compile_sizes", "[]");
     notes_are(cfg, "compile_sizes=[1,2]", none, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":1,\"compile_sizes\":[\"cudagraph_capture_sizes\",2]}");
+    is(cfg, "compile_sizes", "[]");
     rp_config_free(cfg);
     cfg = ok("{\"enforce_eager\":true,\"compile_sizes\":[1,2]}");
     is(cfg, "compile_sizes", "[]");
