@@ -5,6 +5,7 @@
 #include "autograph/before.h"
 #include "autograph/manager.h"
 #include "autograph/pack.h"
+#include "autograph/stand.h"
 #include "base/alloc.h"
 #include "device/device.h"
 
@@ -249,6 +250,33 @@ static void what_was_written_is_put_back(void **state) {
     base_free(was);
 }
 
+/* 64 MB of all that stands for something have the pattern; what is behind are zeros, and watched as well. */
+static void so_much_is_filled_of_stand_ins(void **state) {
+    enum { SIZE = 24 << 20 };
+    static char real[3][64];
+    static const size_t filled[] = {SIZE, SIZE, (64 << 20) - 2 * SIZE};
+    rp_error err = {0};
+    uint32_t n = 0;
+    (void)state;
+    CHECK_OK(hal_capture_begin(on.queue, &err), &err);
+    autograph_stands s = {.device = on.d, .queue = on.queue};
+    for (uint32_t i = 0; i < 3; i++) {
+        const autograph_stand one = {
+            .size = SIZE, .dtype = RP_DTYPE_F32, .what = "state", .number = i, .state = true};
+        void *at = NULL;
+        CHECK_OK(autograph_stand_for(&s, real[i], &one, &at, &err), &err);
+        assert_int_equal(s.v[i].filled, filled[i]);
+        assert_int_equal((uintptr_t)at % 64, (uintptr_t)real[i] % 64);
+    }
+    CHECK_OK(autograph_stands_check(&s, &err), &err);
+    s.v[2].at[SIZE - 1] = 1;
+    assert_int_equal(autograph_stands_check(&s, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "state 2 is written by plain C"));
+    err = (rp_error){0};
+    if (hal_capture_end(on.queue, "none", NULL, &n, &err) != RP_OK) print_message("%s\n", err.text);
+    autograph_stands_done(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_table_is_sent_when_it_changed, open_device, close_device),
@@ -258,6 +286,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rows_that_are_not_given_are_zeros, open_device,
                                         close_device),
         cmocka_unit_test(rows_are_the_sizes_that_are_captured),
+        cmocka_unit_test_setup_teardown(so_much_is_filled_of_stand_ins, open_device, close_device),
         cmocka_unit_test_setup_teardown(what_was_written_is_put_back, open_device, close_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

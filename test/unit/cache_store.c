@@ -18,8 +18,10 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/temp.h"
+#include "cache/bundle.h"
 #include "cache/key.h"
 #include "cache/store.h"
+#include "reprise/cache.h"
 
 static char root[64];
 static char dir[96], src[96];
@@ -565,6 +567,12 @@ static int only_reads(const char *text) {
     if (cache_get_code(s, other, 5, &path, NULL) != RP_OK) return 19;
     base_free(path);
     cache_store_close(s);
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    if (rp_cache_open(dir, &c, NULL) != RP_OK) return 20;
+    if (rp_cache_import(c, "bundle", NULL, NULL, &err) != RP_IO) return 21;
+    if (!strstr(err.text, text)) return 22;
+    rp_cache_close(c);
     return 0;
 }
 
@@ -574,6 +582,13 @@ static void fill(void) {
     assert_int_equal(put_text(s), RP_OK);
     assert_int_equal(put_large(s), RP_OK);
     assert_int_equal(put_code(s), RP_OK);
+    /* for others to import */
+    char bundle[256];
+    cache_bundle_info info;
+    rp_error err = {0};
+    (void)snprintf(bundle, sizeof bundle, "%s/bundle", root);
+    CHECK_OK(cache_export(s, bundle, &info, &err), &err);
+    assert_int_equal(chmod(bundle, 0644), 0);
     cache_store_close(s);
 }
 
