@@ -876,6 +876,33 @@ static rp_status tally_entry(void *user, const cache_entry *e, rp_error *err) {
     return RP_OK;
 }
 
+static bool stop_at_second(void *user, const rp_cache_entry *e) {
+    int *n = user;
+    (void)e;
+    return ++*n < 2;
+}
+
+static bool stop_at_share(void *user, const rp_cache_share *s) {
+    int *n = user;
+    (void)s;
+    return ++*n < 3;
+}
+
+/* Who has seen enough says so, which is no failure. */
+static void a_listing_may_be_stopped(void **state) {
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    int entries = 0, shares = 0;
+    (void)state;
+    fill();
+    CHECK_OK(rp_cache_open(dir, &c, &err), &err);
+    CHECK_OK(rp_cache_list(c, false, stop_at_second, &entries, &err), &err);
+    assert_int_equal(entries, 2);
+    CHECK_OK(rp_cache_usage(c, stop_at_share, &shares, &err), &err);
+    assert_int_equal(shares, 3);
+    rp_cache_close(c);
+}
+
 static void lists_and_verifies(void **state) {
     (void)state;
     cache_store *s = open_store();
@@ -1369,6 +1396,7 @@ int main(void) {
         T(full_later_drops_writes_but_reads_on),
         T(full_in_the_middle_of_a_large_object),
         T(two_writers_do_not_disturb_each_other),
+        T(a_listing_may_be_stopped),
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),

@@ -462,6 +462,33 @@ static void places_are_a_bounded_number(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* Each is a hint once; arguments from number 31 on share one. */
+static void copies_are_told_by_number(void **state) {
+    static const struct {
+        uint32_t number;
+        bool in, told;
+    } all[] = {{40, true, true}, {31, true, false}, {0, true, true},  {0, true, false},
+               {30, true, true}, {99, true, false}, {0, false, true}, {31, false, true}};
+    float x[4] = {0};
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    const base_view v = {.at = (char *)x, .element = 4, .rank = 1, .dim = {2}, .stride = {8}};
+    (void)state;
+    CHECK_OK(make(NULL, "level=0", &f, &err), &err);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        base_buf heard;
+        const front_copied c = {"it", RP_DTYPE_F32, all[i].in, all[i].number};
+        heard_start(&heard, "perf_hints");
+        front_tell_copy(f, &c, &v);
+        if ((heard.len > 0) != all[i].told) fail_msg("%d: %s", (int)i, heard.data);
+        if (heard.len)
+            CHECK_HEARD(&heard, all[i].in ? ": 8 bytes are copied to dense memory"
+                                          : ": 8 bytes are copied from dense memory");
+        heard_done(&heard);
+    }
+    rp_jit_free(f);
+}
+
 /* A tensor's copies of about one size share a place: a quarter of a power of two further there is another. */
 static void dense_copies_have_places_by_size(void **state) {
     static const size_t alike[][2] = {{1, 256},     {257, 512},   {1030, 1280},   {1281, 1536},
@@ -572,6 +599,7 @@ int main(void) {
         cmocka_unit_test(a_call_that_failed_keeps_no_places),
         cmocka_unit_test(places_are_of_a_form_and_of_memory),
         cmocka_unit_test(places_are_a_bounded_number),
+        cmocka_unit_test(copies_are_told_by_number),
         cmocka_unit_test(dense_copies_have_places_by_size),
         cmocka_unit_test(every_allocation_of_pieces_may_fail),
         cmocka_unit_test(pieces_are_no_forms_of_one_function),
