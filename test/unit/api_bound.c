@@ -111,7 +111,7 @@ static void a_reduction_is_of_its_own_elements(void **state) {
     static const struct {
         const char *op;
         double borne, told;
-    } all[] = {{"sum %x {axis=0, keep=false} : f32[3]", 2, 80}, /* of 66 rows, a multiple of the columns */
+    } all[] = {{"sum %x {axis=0, keep=false} : f32[3]", 2, 80},
                {"sum %x {axis=1, keep=false} : f32[66]", 2, 80},
                {"prod %x {axis=1, keep=false} : f32[66]", 3, 200},
                {"cumsum %x {axis=0} : f32[66,3]", 1, 200},

@@ -349,6 +349,11 @@ static void contradictions_are_refused(void **state) {
     refused("{\"device\":\"gpu\"}", RP_CONFIG, "device=gpu: expected cpu, null, cuda or cuda:N");
     refused("{\"device\":\"cuda:x\"}", RP_CONFIG,
             "device=cuda:x: expected cpu, null, cuda or cuda:N");
+    refused("{\"device\":\"cuda:-1\"}", RP_CONFIG,
+            "device=cuda:-1: expected cpu, null, cuda or cuda:N");
+    refused("{\"device\":\"cuda:1024\"}", RP_CONFIG,
+            "device=cuda:1024: expected cpu, null, cuda or cuda:N");
+    rp_config_free(ok("{\"device\":\"cuda:1023\"}"));
     refused(
         "{\"max_num_seqs\":64,\"max_num_batched_tokens\":8}", RP_CONFIG,
         "max_num_batched_tokens=8 is less than max_num_seqs=64: each request needs a token in a "
