@@ -193,7 +193,11 @@ static double element(rp_dtype t, const ir_value *v, int64_t i) {
 
 static double distance(rp_dtype t, const ir_value *a, const ir_value *b, int64_t i) {
     if (same(t, a, b, i)) return 0;
-    double d = fabs(element(t, a, i) - element(t, b, i));
+    if (t == RP_DTYPE_I64) { /* of large ones the doubles may be equal */
+        const int64_t x = ir_value_int(a, i), y = ir_value_int(b, i);
+        return (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x);
+    }
+    double d = fabs(a->data[i] - b->data[i]);
     return isnan(d) ? (double)INFINITY : d;
 }
 

@@ -232,7 +232,7 @@ static void run_level(world *w, int level, const rp_buffer *in, const feed *f) {
 }
 
 static void check_near(const char *what, int step_no, double x, double want, double bound) {
-    if (!(fabs(x - want) <= bound * fmax(1, fabs(want))))
+    if (!isfinite(want) || !(fabs(x - want) <= bound * fmax(1, fabs(want))))
         fail_msg("step %d: %s: %.9g, want %.9g", step_no, what, x, want);
 }
 

@@ -149,6 +149,33 @@ static void a_branch_is_decided_by_the_device(void **state) {
     }
 }
 
+/* Behind the body, which is over then. */
+static rp_status asks_behind(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    world *w = user;
+    rp_status st = if_flag(user, call, args, result, err);
+    rp_buffer t = w->y;
+    if (st == RP_OK) st = rp_call_temp(call, &t, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), t.data, w->y.data, sizeof(float), err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), w->y.data, t.data, sizeof(float), err);
+    return st;
+}
+
+static void memory_is_asked_for_behind_a_branch(void **state) {
+    (void)state;
+    for (int flag = 0; flag < 2; flag++) {
+        world w;
+        world_open(&w);
+        rp_function *f = function_of(&w.b, "f", asks_behind, &w);
+        for (int i = 0; i < 3; i++)
+            check_flag(&w, f, (float)i, flag, i ? RP_RAN_REPLAY : RP_RAN_CAPTURE,
+                       (float)(i + flag));
+        world_close(&w);
+    }
+}
+
 /* --- while ------------------------------------------------------------------------------------- */
 
 static rp_status until_limit(void *user, rp_call *call, const rp_value *args, rp_value *result,
@@ -532,6 +559,9 @@ static void bodies_do_what_a_graph_can(void **state) {
     in[1].tensor = (rp_buffer){RP_DTYPE_BOOL, 2, {1, 2}, w.flag};
     assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "rp_call_if: pred is not one bool"));
+    in[1].tensor = (rp_buffer){RP_DTYPE_BOOL, 1, {2}, w.flag};
+    assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "rp_call_if: pred is not one bool"));
     check_flag(&w, g, 4, true, RP_RAN_CAPTURE, 5); /* the stream is well */
     check_flag(&w, g, 4, false, RP_RAN_REPLAY, 4);
     world_close(&w);
@@ -576,6 +606,7 @@ static void a_driver_without_conditions_is_told(void **state) {
 int branches_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_is_decided_by_the_device),
+        cmocka_unit_test(memory_is_asked_for_behind_a_branch),
         cmocka_unit_test(a_loop_ends_by_the_device),
         cmocka_unit_test(branches_within_loops),
         cmocka_unit_test(compiled_loops_are_captured),

@@ -354,7 +354,7 @@ static void check_near(const char *model, const scores *want, const scores *got)
     for (unsigned i = 0; i < want->n; i++)
         for (int k = 0; k < TOP; k++) {
             double w = (double)want->logits[i][k], g = (double)got->logits[i][k];
-            if (!(fabs(w - g) <= 0.05 * fmax(1, fabs(w))))
+            if (!isfinite(w) || !(fabs(w - g) <= 0.05 * fmax(1, fabs(w))))
                 fail_msg("%s: position %u, place %d: %.9g on cuda:0, %.9g on the cpu", model, i, k,
                          g, w);
         }

@@ -502,8 +502,32 @@ static void survives_lost_allocations(void **state) {
     rp_graph_free(g);
 }
 
+/* A part of a value that later ones need no more is there until it is returned. */
+static void what_is_returned_stays_until_the_end(void **state) {
+    static const char text[] = "graph @g(%x: f32[64]) {\n  %0 = mul %x, %x\n"
+                               "  %1 = slice %0 {axis=0, start=3, stop=40}\n"
+                               "  %2 = add %0, %x\n  %3 = mul %2, %2\n  %4 = add %3, %3\n"
+                               "  %5 = mul %4, %4\n  %6 = add %5, %5\n  ret %1, %6\n}\n";
+    static const rp_backend backends[] = {RP_BACKEND_CPU_EAGER, RP_BACKEND_CPU};
+    rp_graph *g = NULL;
+    rp_error err = {0};
+    char *want = NULL;
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, NULL, &want, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        char *got = NULL;
+        CHECK_OK(rp_graph_eval_text(g, backends[i], 1, NULL, &got, &err), &err);
+        assert_string_equal(got, want);
+        rp_free(got);
+    }
+    rp_free(want);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_returned_stays_until_the_end),
         cmocka_unit_test(unfinished_is_refused),
         cmocka_unit_test(a_graph_without_a_place_leaves_nothing),
         cmocka_unit_test(a_name_is_of_one_kind),

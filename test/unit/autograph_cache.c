@@ -79,6 +79,7 @@ static void no_more_waits_than_the_limit(void **state) {
     give_back(&f, 10, 1024);
     assert_int_equal(autograph_cache_bytes(f.cache), 2048);
     autograph_cache_limit(f.cache, 0); /* any */
+    assert_int_equal(autograph_cache_bytes(f.cache), 2048);
     give_back(&f, 128, 1024);
     assert_int_equal(autograph_cache_bytes(f.cache), 64 * 1024); /* blocks have a number, too */
     close_cache(&f);
@@ -98,6 +99,22 @@ static void it_can_be_emptied(void **state) {
     assert_int_equal(info.allocated, 0);
     assert_false(autograph_cache_empty(f.cache));
     assert_false(autograph_cache_empty(NULL));
+    close_cache(&f);
+}
+
+/* Memory of the host is reached by no kernel; nothing need not be. */
+static void what_is_nowhere_needs_no_reach(void **state) {
+    static float x[4];
+    fixture f;
+    rp_error err = {0};
+    (void)state;
+    open_cache(&f, 0);
+    CHECK_OK(autograph_check_reached(f.device, NULL, "x", &err), &err);
+    assert_int_equal(autograph_check_reached(f.device, x, "x", &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "x lies in memory of the host"));
+    autograph_memory *m = take(&f, 64);
+    CHECK_OK(autograph_check_reached(f.device, m->data, "x", &err), &err);
+    autograph_memory_unref(m);
     close_cache(&f);
 }
 
@@ -122,6 +139,7 @@ int main(void) {
         cmocka_unit_test(no_more_waits_than_the_limit),
         cmocka_unit_test(it_can_be_emptied),
         cmocka_unit_test(what_is_held_outlives_it),
+        cmocka_unit_test(what_is_nowhere_needs_no_reach),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests_name("autograph_cache", tests, NULL, NULL);

@@ -70,6 +70,80 @@ static void an_argument_is_whole_in_its_own_form(void **state) {
     }
 }
 
+/* Of arguments that share memory the first one is told. */
+static void the_first_of_two_is_told(void **state) {
+    const rp_call call = {0};
+    const rp_value both[] = {tensor(RP_DTYPE_F32, m, 2, 4, 8), tensor(RP_DTYPE_F32, m, 1, 32, 0)};
+    const rp_value args = rp_value_tuple((rp_value *)(uintptr_t)both, 2);
+    const rp_value v[] = {tensor(RP_DTYPE_F32, m + 4, 1, 8, 0), both[1]};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const autograph_place p = autograph_place_of(&call, &args, &v[i]);
+        assert_int_equal(p.home, AUTOGRAPH_IN_ARGUMENT);
+        assert_int_equal(p.number, 0);
+    }
+}
+
+/* The argument of a replay may have other strides than that of the run that was captured. */
+static void the_whole_of_an_argument_has_its_strides(void **state) {
+    const rp_value arg = strided(tensor(RP_DTYPE_F32, m, 2, 8, 4), 1, 8);
+    const rp_value args = rp_value_tuple((rp_value *)(uintptr_t)&arg, 1);
+    const autograph_place whole = {AUTOGRAPH_IN_ARGUMENT, 0, true, 0},
+                          part = {AUTOGRAPH_IN_ARGUMENT, 0, false, 0};
+    (void)state;
+    rp_value v = tensor(RP_DTYPE_F32, elsewhere, 2, 8, 4);
+    assert_true(autograph_place_give(&whole, &args, &v));
+    assert_ptr_equal(v.tensor.data, m);
+    assert_true(v.strided && v.stride[0] == 1 && v.stride[1] == 8);
+    v = tensor(RP_DTYPE_F32, elsewhere, 1, 4, 0);
+    assert_false(autograph_place_give(&part, &args, &v)); /* where that is, nobody knows */
+}
+
+/* Any of the states, wherever it stands among the arguments. */
+static void a_state_is_met_at_each_place(void **state) {
+    (void)state;
+    for (int at = 0; at < 3; at++) {
+        rp_value all[] = {tensor(RP_DTYPE_F32, elsewhere, 1, 4, 0),
+                          tensor(RP_DTYPE_F32, elsewhere + 8, 1, 4, 0),
+                          tensor(RP_DTYPE_F32, elsewhere + 16, 1, 4, 0)};
+        const rp_value args = rp_value_tuple(all, 3);
+        all[at] = tensor(RP_DTYPE_F32, m + 8, 1, 8, 0);
+        for (int first = 0; first < 24; first++) {
+            const rp_value v = tensor(RP_DTYPE_F32, m + first, 1, 4, 0);
+            all[at].state = false;
+            assert_false(autograph_place_meets_state(&args, &v));
+            all[at].state = true;
+            assert_int_equal(autograph_place_meets_state(&args, &v), first > 4 && first < 16);
+        }
+        const rp_value none = tensor(RP_DTYPE_F32, m + 8, 1, 0, 0);
+        assert_false(autograph_place_meets_state(&args, &none));
+    }
+}
+
+/* Rows that are rounded up move what is behind them: a part of such an argument has no place. */
+static void parts_of_rounded_rows_have_no_place(void **state) {
+    static const struct {
+        bool whole, rows, of_rows, rounded, told;
+    } is[] = {{true, true, true, true, false},    {true, false, true, true, true},
+              {false, true, true, true, true},    {false, false, true, true, true},
+              {false, false, false, true, false}, {true, false, false, true, false},
+              {false, true, true, false, false},  {true, false, true, false, false}};
+    rp_value arg = tensor(RP_DTYPE_F32, m, 2, 4, 8), v = arg;
+    const rp_value args = rp_value_tuple(&arg, 1);
+    const autograph_place out = {AUTOGRAPH_IN_OUTPUT, 0, false, 0},
+                          none = {.home = AUTOGRAPH_ELSEWHERE};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        const autograph_place p = {AUTOGRAPH_IN_ARGUMENT, 0, is[i].whole, 0};
+        v.rows = is[i].rows;
+        arg.rows = is[i].of_rows;
+        if ((autograph_place_reason(&p, &args, &v, is[i].rounded) != NULL) != is[i].told)
+            fail_msg("%zu", i);
+        assert_null(autograph_place_reason(&out, &args, &v, is[i].rounded));
+        assert_non_null(autograph_place_reason(&none, &args, &v, is[i].rounded));
+    }
+}
+
 /* The bound is of all that one call keeps, not of each. */
 static void so_much_is_kept_of_a_call(void **state) {
     enum { PIECE = 16 << 20, MOST = 4 };
@@ -144,6 +218,10 @@ static void what_cannot_be_kept_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_argument_is_whole_in_its_own_form),
+        cmocka_unit_test(the_first_of_two_is_told),
+        cmocka_unit_test(the_whole_of_an_argument_has_its_strides),
+        cmocka_unit_test(a_state_is_met_at_each_place),
+        cmocka_unit_test(parts_of_rounded_rows_have_no_place),
         cmocka_unit_test(so_much_is_kept_of_a_call),
         cmocka_unit_test(what_cannot_be_kept_leaves_nothing),
     };

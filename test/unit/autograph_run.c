@@ -320,6 +320,29 @@ static void growth_beyond_the_reservation(void **state) {
 
 /* --- sequence lengths ---------------------------------------------------------------------------- */
 
+static rp_status gives_back(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    (void)user, (void)call, (void)err;
+    *result = args->item[0];
+    return RP_OK;
+}
+
+/* Of no dimension torch has one that is not static. */
+static void a_number_is_static(void **state) {
+    float x = 1;
+    bench b;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    rp_function *f = function_of(&b, "s", gives_back, NULL);
+    rp_value in = rp_value_tensor((rp_buffer){RP_DTYPE_F32, 0, {0}, &x});
+    rp_output_free(run_items(f, &in, 1));
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text, "name='', shapes=(-1,), dtype='torch.float32'),))"));
+    assert_non_null(strstr(text, "TensorDynamicInfo(_cached_hash=None, name='', shapes=()),)"));
+    rp_free(text);
+    bench_close(&b);
+}
+
 /* Of several dimensions the last alone is static, of one none. */
 static void what_is_static(void **state) {
     float x[24] = {1};
@@ -648,6 +671,7 @@ int main(void) {
         cmocka_unit_test(reserved_growth_counts),
         cmocka_unit_test(growth_beyond_the_reservation),
         cmocka_unit_test(what_is_static),
+        cmocka_unit_test(a_number_is_static),
         cmocka_unit_test(effects_happen_once),
         cmocka_unit_test(an_argument_may_lie_in_a_state),
         cmocka_unit_test(views_are_packed),

@@ -52,6 +52,8 @@ static void what_is_behind_a_tensor_is_not_of_it(void **state) {
     assert_true(alike(behind, behind, 1, apart));
     assert_false(alike(behind, behind + 1, 1, apart));
     assert_false(alike(memory[0] + 3 * BYTES, behind, 1, apart));
+    /* One address that is a tensor's in the second run alone. */
+    assert_false(alike(memory[1] + 1, memory[1] + 1, 1, apart));
 }
 
 /* Each part of a step: what is called, with which bits, on how much memory; and how many there are. */

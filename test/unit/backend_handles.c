@@ -6,6 +6,8 @@
 #include "support/heard.h"
 #include "support/jits.h"
 
+#include "backend/registry.h"
+
 /* A compiler of graphs that give their input times a constant. */
 static struct {
     char hash[64];
@@ -123,6 +125,78 @@ static void handles_are_loaded(void **state) {
     check(3, 0, 1);
 }
 
+static rp_status not_today(void *user, rp_error *err) {
+    (void)user;
+    return rp_fail(err, RP_UNSUPPORTED, "it has the day off");
+}
+
+/* What opens it says, before anything is loaded. */
+static void who_is_not_ready_loads_nothing(void **state) {
+    const rp_backend_desc d = {.size = sizeof d,
+                               .name = "idle",
+                               .ready = not_today,
+                               .compile = compile,
+                               .hash = hash,
+                               .save = save,
+                               .load = load};
+    const rp_backend_options o = {.threads = 1};
+    const double factor = 2;
+    rp_callable c = {0};
+    rp_error err = {0};
+    bool refused = true;
+    (void)state;
+    made.compiles = made.loads = 0;
+    assert_int_equal(backend_load(&d, NULL, &o, &factor, sizeof factor, &c, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "backend idle: it has the day off");
+    err = (rp_error){0};
+    assert_int_equal(backend_compile(&d, NULL, &o, &c, &refused, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "backend idle: it has the day off");
+    assert_false(refused); /* the graph was not looked at */
+    assert_int_equal(made.compiles + made.loads, 0);
+}
+
+static rp_status mute(void *user, const rp_graph *g, const rp_backend_options *options,
+                      rp_callable *out, rp_error *err) {
+    (void)g, (void)options, (void)out, (void)err;
+    return *(const rp_status *)user;
+}
+
+static rp_status half_made(void *user, const rp_graph *g, const rp_backend_options *options,
+                           const void *handle, size_t size, rp_callable *out, rp_error *err) {
+    (void)g, (void)options, (void)handle, (void)size, (void)err;
+    out->self = user;
+    return RP_OK;
+}
+
+/* A failure has a text, whoever gives it. */
+static void who_gives_no_reason_is_told_so(void **state) {
+    static const struct {
+        rp_status st;
+        bool refused;
+        const char *text;
+    } all[] = {{RP_UNSUPPORTED, true, "it gave no reason"},
+               {RP_DEVICE, false, "backend mute: compiling failed (device) and gave no reason"},
+               {RP_OK, false, "backend mute gave a callable without `run`"}};
+    rp_status st = RP_OK;
+    const rp_backend_desc d = {
+        .size = sizeof d, .name = "mute", .compile = mute, .load = half_made, .user = &st};
+    const rp_backend_options o = {.threads = 1};
+    rp_callable c = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        bool refused = !all[i].refused;
+        st = all[i].st;
+        const rp_status got = backend_compile(&d, NULL, &o, &c, &refused, &err);
+        assert_int_equal(got, st == RP_OK ? RP_INVALID : st);
+        assert_int_equal(refused, all[i].refused);
+        assert_string_equal(err.text, all[i].text);
+    }
+    rp_error err = {0};
+    assert_int_equal(backend_load(&d, NULL, &o, "", 0, &c, &err), RP_INVALID);
+    assert_string_equal(err.text, "backend mute gave a callable without `run`");
+}
+
 static void what_cannot_be_loaded_is_made_anew(void **state) {
     base_buf told;
     (void)state;
@@ -214,6 +288,42 @@ static void calls_of_hash_take_turns(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(hits[i], 1);
 }
 
+/* Behind a break, too, a compiler is told which roundings the function asked for. */
+static rp_status fast_and_broken(void *user, rp_jit_call *call, const rp_value *args,
+                                 rp_value *result, rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    rp_graph_set_numerics(rp_jit_graph(call), RP_NUMERICS_FAST);
+    x = rp_mul_scalar(x, 2);
+    rp_jit_break(call, "builtin: print");
+    *result = rp_jit_value(call, rp_mul_scalar(x, 3));
+    return RP_OK;
+}
+
+static struct { int fast, others; } asked_for;
+
+static rp_status note_numerics(void *user, const rp_graph *g, const rp_backend_options *options,
+                               rp_callable *out, rp_error *err) {
+    ++*(rp_graph_numerics(g) == RP_NUMERICS_FAST ? &asked_for.fast : &asked_for.others);
+    return compile(user, g, options, out, err);
+}
+
+static void pieces_have_the_numerics_of_the_function(void **state) {
+    const rp_backend_desc d = {.size = sizeof d, .name = "noting", .compile = note_numerics};
+    float x[4] = {1, 2, 3, 4};
+    rp_error err = {0};
+    rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
+    (void)state;
+    CHECK_OK(rp_backend_register(&d, &err), &err);
+    rp_jit *f = jit_by(jit_options(fast_and_broken), "backend=noting threads=1");
+    rp_output *out = jit_ok(f, &args);
+    for (int i = 0; i < 4; i++) assert_true(((float *)jit_result(out)->tensor.data)[i] == x[i] * 6);
+    rp_output_free(out);
+    rp_jit_free(f);
+    assert_true(asked_for.fast > 0);
+    assert_int_equal(asked_for.others, 0);
+}
+
 static void some_of_the_three_are_refused(void **state) {
     (void)state;
     for (int some = 1; some < 7; some++) {
@@ -233,7 +343,8 @@ static void some_of_the_three_are_refused(void **state) {
 static void there_is_room_for_64(void **state) {
     uint32_t n = 0, own = 0;
     (void)state;
-    while (rp_backend_name(n)) own += strcmp(rp_backend_name(n++), "keeper") != 0;
+    for (const char *name; (name = rp_backend_name(n)); n++)
+        own += strcmp(name, "keeper") != 0 && strcmp(name, "noting") != 0;
     for (uint32_t i = n - own; i < 66; i++) {
         char name[16];
         rp_error err = {0};
@@ -242,6 +353,10 @@ static void there_is_room_for_64(void **state) {
         if (i < 64) {
             CHECK_OK(rp_backend_register(&d, &err), &err);
             assert_string_equal(rp_backend_name(own + i), name);
+            (void)snprintf(name, sizeof name, "another"); /* it has a copy */
+            const rp_backend_desc *found = backend_find(rp_backend_name(own + i));
+            assert_non_null(found);
+            assert_string_equal(found->name, rp_backend_name(own + i));
         } else {
             assert_int_equal(rp_backend_register(&d, &err), RP_UNSUPPORTED);
             assert_string_equal(err.text, "more than 64 backends");
@@ -254,9 +369,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_are_loaded),
         cmocka_unit_test(what_cannot_be_loaded_is_made_anew),
+        cmocka_unit_test(who_is_not_ready_loads_nothing),
+        cmocka_unit_test(who_gives_no_reason_is_told_so),
         cmocka_unit_test(a_hit_is_counted),
         cmocka_unit_test(handles_are_of_what_was_told),
         cmocka_unit_test(calls_of_hash_take_turns),
+        cmocka_unit_test(pieces_have_the_numerics_of_the_function),
         cmocka_unit_test(some_of_the_three_are_refused),
         cmocka_unit_test(there_is_room_for_64),
     };

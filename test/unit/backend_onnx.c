@@ -6,6 +6,7 @@
 
 #include "backend/onnx.h"
 #include "backend/session.h"
+#include "backend/wire.h"
 #include "base/alloc.h"
 #include "base/status.h"
 
@@ -123,7 +124,7 @@ static void check_close(const rp_value *a, const rp_value *b) {
     for (size_t i = 0; i < n / sizeof(float); i++) {
         double is = ((const float *)p->data)[i], want = ((const float *)q->data)[i];
         if (is == want || (isnan(is) && isnan(want))) continue;
-        if (!(fabs(is - want) <= 1e-4 * (1 + fabs(want))))
+        if (isinf(want) || !(fabs(is - want) <= 1e-4 * (1 + fabs(want))))
             fail_msg("element %d is %g; it should be %g", (int)i, is, want);
     }
 }
@@ -421,9 +422,9 @@ static void every_allocation_may_fail(void **state) {
 static struct {
     int loaded;
     bool refuses;
-    uint32_t n_in;
+    uint32_t n_in, n_given; /* of the graph alone */
     rp_buffer last;
-    int64_t value;
+    int64_t value[4][RP_MAX_RANK]; /* of the inputs behind those */
 } fake;
 
 static rp_status fake_load(const backend_model *m, uint32_t threads, void **out, rp_error *err) {
@@ -441,7 +442,11 @@ static rp_status fake_run(void *loaded, const rp_buffer *in, uint32_t n_in, rp_b
     assert_int_equal(n_out, 1);
     fake.n_in = n_in;
     fake.last = in[n_in - 1];
-    fake.value = *(const int64_t *)fake.last.data;
+    for (uint32_t i = fake.n_given; i < n_in; i++) {
+        assert_true(in[i].dtype == RP_DTYPE_I64 && in[i].rank == 1 && i - fake.n_given < 4);
+        for (int64_t d = 0; d < in[i].dim[0]; d++)
+            fake.value[i - fake.n_given][d] = ((const int64_t *)in[i].data)[d];
+    }
     return RP_OK;
 }
 
@@ -481,19 +486,92 @@ static void a_library_is_given_sizes(void **state) {
     float got[12];
     const rp_buffer in[] = {{RP_DTYPE_F32, 2, {5, 4}, x}, {RP_DTYPE_I32, 1, {3}, at}};
     rp_buffer out = {RP_DTYPE_F32, 2, {3, 4}, got};
+    fake.n_given = 2;
     CHECK_OK(c.run(c.self, in, 2, &out, 1, &err), &err);
     assert_int_equal(fake.n_in, 3);
     assert_true(fake.last.dtype == RP_DTYPE_I64 && fake.last.rank == 1 && fake.last.dim[0] == 1);
-    assert_int_equal(fake.value, 4); /* the last row */
+    assert_int_equal(fake.value[0][0], 4); /* the last row */
     c.free(c.self);
     assert_int_equal(fake.loaded, 0);
     assert_int_equal(base_live(), live);
     rp_graph_free(g);
 }
 
+/* Each vector has a place of its own, and is that of this call. */
+static void each_vector_of_sizes_is_its_own(void **state) {
+    backend_library by = {
+        .name = "fake", .load = fake_load, .run = fake_run, .unload = fake_unload};
+    const rp_backend_options options = {.threads = 3};
+    rp_error err = {0};
+    rp_callable c = {0};
+    rp_graph *g = rp_graph_new("a");
+    rp_dim rows = rp_symbol(g, "T", 1, 64), columns = rp_symbol(g, "S", 1, 64);
+    rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(rows, columns));
+    rp_tensor y = rp_reshape(a, RP_SHAPE(rp_dim_mul(rows, columns)));
+    y = rp_reshape(rp_neg(y), RP_SHAPE(1, columns, rows));
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(backend_session_compile(&by, g, &options, &c, &err), &err);
+    fake.n_given = 1;
+    for (int64_t n = 2; n < 7; n += 2) {
+        float got[4096];
+        const rp_buffer in = {RP_DTYPE_F32, 2, {n, n + 1}, x};
+        rp_buffer out = {RP_DTYPE_F32, 3, {1, n + 1, n}, got};
+        CHECK_OK(c.run(c.self, &in, 1, &out, 1, &err), &err);
+        assert_int_equal(fake.n_in, 3);
+        assert_int_equal(fake.value[0][0], n * (n + 1));
+        const int64_t want[] = {1, n + 1, n};
+        assert_memory_equal(fake.value[1], want, sizeof want);
+    }
+    c.free(c.self);
+    assert_int_equal(fake.loaded, 0);
+    rp_graph_free(g);
+}
+
+/* Of a message, 128 is the first length that wants two bytes. */
+static void numbers_of_seven_bits_have_one_byte(void **state) {
+    static const struct {
+        int64_t v;
+        const char *bytes;
+        size_t n;
+    } all[] = {{0, "\x08\x00", 2},
+               {127, "\x08\x7f", 2},
+               {128, "\x08\x80\x01", 3},
+               {300, "\x08\xac\x02", 3},
+               {16383, "\x08\xff\x7f", 3},
+               {16384, "\x08\x80\x80\x01", 4},
+               {-1, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        base_buf b;
+        base_buf_init(&b, 0);
+        backend_wire_int(&b, 1, all[i].v);
+        assert_int_equal(b.len, all[i].n);
+        assert_memory_equal(b.data, all[i].bytes, b.len);
+        base_buf_done(&b);
+    }
+}
+
+/* What was lost of an inner message is lost of the outer one. */
+static void a_lost_message_is_not_written(void **state) {
+    base_buf outer, inner;
+    (void)state;
+    base_buf_init(&outer, 0);
+    base_buf_init(&inner, 0);
+    backend_wire_int(&inner, 1, 1);
+    inner.failed = true;
+    backend_wire_message(&outer, 2, &inner);
+    assert_true(outer.failed);
+    base_buf_done(&outer);
+    base_buf_done(&inner);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_is_given_sizes),
+        cmocka_unit_test(each_vector_of_sizes_is_its_own),
+        cmocka_unit_test(numbers_of_seven_bits_have_one_byte),
+        cmocka_unit_test(a_lost_message_is_not_written),
         cmocka_unit_test(a_model_is_a_protocol_buffer),
         cmocka_unit_test(sizes_are_inputs),
         cmocka_unit_test(clamps_follow_the_table),

@@ -235,6 +235,9 @@ static void damage_is_told_apart(void **state) {
     raw[8] = 9;
     st = import_raw(s, raw, HEAD + 12, &err);
     SAYS(RP_UNSUPPORTED, "%s has bundle version 9, known is 1; export it again");
+    raw[8] = 0;
+    st = import_raw(s, raw, HEAD + 12, &err);
+    SAYS(RP_UNSUPPORTED, "%s has bundle version 0, known is 1; export it again");
     raw[8] = 1;
     raw[3] = 'X';
     st = import_raw(s, raw, HEAD + 12, &err);
@@ -297,7 +300,13 @@ static void foreign_names_are_refused(void **state) {
                                         "plans/00000000000000000000000000000001/.hidden",
                                         "probe",
                                         "objects/plan/00000000000000000000000000000001/x",
-                                        "objects/code/00000000000000000000000000000001"};
+                                        "objects/code/00000000000000000000000000000001",
+                                        "plans/00000000000000000000000000000001/a.tmp-0-1-2-3",
+                                        "plans/00000000000000000000000000000001/a b",
+                                        "plans/00000000000000000000000000000001",
+                                        "objects/tuning/0000000000000000000000000000000G",
+                                        "objects/tuning/00000000000000000000000000000001|x",
+                                        "plans/00000000000000000000000000000001/a|x"}; /* | is 0 */
     rp_error err = {0};
     CHECK_OK(base_path_remove(to, &err), &err);
     cache_store *s = open_store(to);
@@ -307,6 +316,8 @@ static void foreign_names_are_refused(void **state) {
         raw[n] = (char)len;
         raw[n + 4] = 1; /* one byte of contents */
         memcpy(raw + n + 12, names[i], len);
+        char *zero = memchr(raw + n + 12, '|', len);
+        if (zero) *zero = 0;
         raw[n + 12 + len] = 'x';
         n += 12 + len + 1 + 12;
         if (import_raw(s, raw, n, &err) != RP_CORRUPT) fail_msg("took %s", names[i]);

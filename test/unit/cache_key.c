@@ -65,11 +65,23 @@ static void a_factor_is_added_once(void **state) {
     assert_true(equal(k, KEY("isa", "avx2", "rows", "1..8", "empty", "")));
 }
 
+/* Whichever of them it is. */
+static void no_factor_is_added_again(void **state) {
+    static const char *const names[] = {"one", "two", "three", "four"};
+    cache_key *k = KEY("one", "1", "two", "2", "three", "3", "four", "4");
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        rp_error err = {0};
+        assert_int_equal(cache_key_add(k, names[i], "5", &err), RP_INTERNAL);
+    }
+    cache_key_free(k);
+}
+
 static void json_is_readable_whatever_the_bytes(void **state) {
     (void)state;
     rp_error err = {0};
     char *text = NULL;
-    cache_key *k = KEY("plain", "avx2", "quote\"d", "a\\b\n\x01", "utf8",
+    cache_key *k = KEY("plain", "avx2", "quote\"d", "a\\b\n\x01\x10\x1f", "utf8",
                        "na\xc3\xafve \xf0\x9f\x8c\x8a", "broken", "\xff\xc3(\xed\xa0\x80\xe2\x82",
                        "empty", "");
     CHECK_OK(cache_key_json(k, &text, &err), &err);
@@ -77,7 +89,7 @@ static void json_is_readable_whatever_the_bytes(void **state) {
     assert_non_null(j);
     assert_int_equal(json_object_size(j), 5);
     assert_string_equal(json_string_value(json_object_get(j, "plain")), "avx2");
-    assert_string_equal(json_string_value(json_object_get(j, "quote\"d")), "a\\b\n\x01");
+    assert_string_equal(json_string_value(json_object_get(j, "quote\"d")), "a\\b\n\x01\x10\x1f");
     assert_string_equal(json_string_value(json_object_get(j, "utf8")),
                         "na\xc3\xafve \xf0\x9f\x8c\x8a");
     json_decref(j);
@@ -407,6 +419,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_counts),
         cmocka_unit_test(a_factor_is_added_once),
+        cmocka_unit_test(no_factor_is_added_again),
         cmocka_unit_test(json_is_readable_whatever_the_bytes),
         cmocka_unit_test(json_has_utf8_alone),
         cmocka_unit_test(why_names_what_differs),

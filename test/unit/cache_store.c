@@ -18,8 +18,10 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/temp.h"
+#include "cache/bundle.h"
 #include "cache/key.h"
 #include "cache/store.h"
+#include "reprise/cache.h"
 
 static char root[64];
 static char dir[96], src[96];
@@ -565,6 +567,12 @@ static int only_reads(const char *text) {
     if (cache_get_code(s, other, 5, &path, NULL) != RP_OK) return 19;
     base_free(path);
     cache_store_close(s);
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    if (rp_cache_open(dir, &c, NULL) != RP_OK) return 20;
+    if (rp_cache_import(c, "bundle", NULL, NULL, &err) != RP_IO) return 21;
+    if (!strstr(err.text, text)) return 22;
+    rp_cache_close(c);
     return 0;
 }
 
@@ -574,6 +582,13 @@ static void fill(void) {
     assert_int_equal(put_text(s), RP_OK);
     assert_int_equal(put_large(s), RP_OK);
     assert_int_equal(put_code(s), RP_OK);
+    /* for others to import */
+    char bundle[256];
+    cache_bundle_info info;
+    rp_error err = {0};
+    (void)snprintf(bundle, sizeof bundle, "%s/bundle", root);
+    CHECK_OK(cache_export(s, bundle, &info, &err), &err);
+    assert_int_equal(chmod(bundle, 0644), 0);
     cache_store_close(s);
 }
 
@@ -859,6 +874,33 @@ static rp_status tally_entry(void *user, const cache_entry *e, rp_error *err) {
     (void)snprintf(t->text + len, sizeof t->text - len, "%d %llu %s\n", (int)e->kind,
                    (unsigned long long)e->size, e->ok ? "ok" : e->reason);
     return RP_OK;
+}
+
+static bool stop_at_second(void *user, const rp_cache_entry *e) {
+    int *n = user;
+    (void)e;
+    return ++*n < 2;
+}
+
+static bool stop_at_share(void *user, const rp_cache_share *s) {
+    int *n = user;
+    (void)s;
+    return ++*n < 3;
+}
+
+/* Who has seen enough says so, which is no failure. */
+static void a_listing_may_be_stopped(void **state) {
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    int entries = 0, shares = 0;
+    (void)state;
+    fill();
+    CHECK_OK(rp_cache_open(dir, &c, &err), &err);
+    CHECK_OK(rp_cache_list(c, false, stop_at_second, &entries, &err), &err);
+    assert_int_equal(entries, 2);
+    CHECK_OK(rp_cache_usage(c, stop_at_share, &shares, &err), &err);
+    assert_int_equal(shares, 3);
+    rp_cache_close(c);
 }
 
 static void lists_and_verifies(void **state) {
@@ -1354,6 +1396,7 @@ int main(void) {
         T(full_later_drops_writes_but_reads_on),
         T(full_in_the_middle_of_a_large_object),
         T(two_writers_do_not_disturb_each_other),
+        T(a_listing_may_be_stopped),
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),

@@ -50,6 +50,31 @@ static void *symbol(void *code, const char *name) {
     return dlsym(code, name);
 }
 
+/* One bucket, whose chain has each name once and ends. */
+static void check_chain(const char *image, uint32_t exports) {
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(const void *)(image + sizeof(Elf64_Ehdr));
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)image;
+    const Elf64_Dyn *dynamic = NULL;
+    const uint32_t *hash = NULL;
+    uint32_t n = 0, at;
+    for (int i = 0; i < head->e_phnum; i++)
+        if (segments[i].p_type == PT_DYNAMIC)
+            dynamic = (const Elf64_Dyn *)(const void *)(image + segments[i].p_offset);
+    assert_non_null(dynamic);
+    for (; dynamic->d_tag != DT_NULL; dynamic++)
+        if (dynamic->d_tag == DT_HASH)
+            hash = (const uint32_t *)(const void *)(image + dynamic->d_un.d_ptr);
+    assert_non_null(hash);
+    assert_int_equal(hash[0], 1);
+    assert_int_equal(hash[1], 1 + exports);
+    for (at = hash[2]; at && n <= exports; n++) {
+        assert_true(at <= exports);
+        at = hash[3 + at];
+    }
+    assert_int_equal(n, exports);
+    assert_int_equal(at, 0);
+}
+
 static void what_is_linked_runs(void **state) {
     static const char *const options[] = {"-O1", "-O2", "-g", "-fdata-sections", "-fcf-protection"};
     (void)state;
@@ -65,6 +90,7 @@ static void what_is_linked_runs(void **state) {
         char *object = object_of(whole, options[i], &size);
         base_buf_init(&out, 0);
         CHECK_OK(compile_link(object, size, &out, &err), &err);
+        check_chain(out.data, 3);
         (void)snprintf(so, sizeof so, "%s/%zu.so", folder, i);
         CHECK_OK(base_file_write_atomic(so, out.data, out.len, &err), &err);
         void *code = dlopen(so, RTLD_NOW | RTLD_LOCAL);

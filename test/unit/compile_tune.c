@@ -34,7 +34,36 @@ static struct {
     uint32_t n;
     bool fails;
     uint32_t crowded; /* every so many readings other programs hold the cores; 0: never */
+    uint32_t quick;   /* so many times as fast; 0: once */
+    uint32_t most;    /* launches of a reading */
+    char label[64];   /* of the first kernel, */
+    int64_t second;   /* and when another one began; 0: there is none */
+    uint32_t n_seen;  /* choices by kernel, and what runs: */
+    struct {
+        char text[96];
+        hal_function fn;
+        long long items, grain;
+    } seen[96];
 } fake;
+
+/* What runs is that of the choice, in each pass. */
+static void check_runs(const compile_trial *t, const char *choice) {
+    char text[96];
+    const hal_launch *l = &t->launches[0];
+    uint32_t i = 0;
+    (void)snprintf(text, sizeof text, "%.40s %.50s", t->label, choice);
+    while (i < fake.n_seen && strcmp(fake.seen[i].text, text) != 0) i++;
+    if (i == fake.n_seen) {
+        assert_true(fake.n_seen < 96);
+        memcpy(fake.seen[i].text, text, sizeof text);
+        fake.seen[i].fn = l->fn;
+        fake.seen[i].items = l->items;
+        fake.seen[i].grain = l->grain;
+        fake.n_seen++;
+    }
+    assert_ptr_equal(fake.seen[i].fn.handle, l->fn.handle);
+    assert_true(fake.seen[i].items == l->items && fake.seen[i].grain == l->grain);
+}
 
 static int64_t fake_now(void *user) {
     (void)user;
@@ -50,9 +79,13 @@ static rp_status fake_time(void *user, const compile_trial *t, int64_t *ns, rp_e
     lower_choice_print(t->choice, false, &b);
     const bool is = fake.fastest && b.len && strcmp(b.data, fake.fastest) == 0;
     const bool near = fake.better && b.len && strcmp(b.data, fake.better) == 0;
+    check_runs(t, b.data);
     base_buf_done(&b);
     assert_true(t->n > 0 && t->launches[0].items > 0);
-    *ns = (is ? 1000 : near ? 1500 : 2000) * (int64_t)t->n;
+    *ns = (is ? 1000 : near ? 1500 : 2000) * (int64_t)t->n / (fake.quick ? fake.quick : 1);
+    if (t->n > fake.most) fake.most = t->n;
+    if (!*fake.label) (void)snprintf(fake.label, sizeof fake.label, "%s", t->label);
+    if (!fake.second && strcmp(fake.label, t->label) != 0) fake.second = fake.now;
     fake.now += fake.reading;
     fake.n++;
     if (fake.crowded && fake.n % fake.crowded == 0) t->device->counters.crowded_lists++;
@@ -94,6 +127,7 @@ static char *start(const char *text, compile_tuner *t, size_t *size, uint32_t *c
     char *bytes = NULL;
     ir_graph *g = parsed(text);
     const compile_options o = options(t);
+    fake.n_seen = 0;
     CHECK_OK(compile_graph(g, &o, &p, &stats, &err), &err);
     CHECK_OK(plan_save(p, &bytes, size, &err), &err);
     if (compiles) *compiles = stats.compiles;
@@ -125,8 +159,10 @@ static void the_fastest_is_taken_and_kept(void **state) {
     forget_records();
     char *rules = start(product, NULL, &n_rules, NULL);
     compile_tuner t = tuner_of("rows=24");
+    const uint64_t none = compile_tune_readings();
     heard_start(&heard, "autotuning");
     char *first = start(product, &t, &n_first, NULL);
+    assert_int_equal(compile_tune_readings() - none, fake.n);
     CHECK_HEARD(&heard, "[autotuning] AUTOTUNE mm(96x64, 64x40)\n");
     CHECK_HEARD(&heard, "[autotuning]   mm_2 0.0010 ms 100.0% ROWS=24\n");
     CHECK_HEARD(&heard, " 0.0020 ms 50.0%");
@@ -146,6 +182,68 @@ static void the_fastest_is_taken_and_kept(void **state) {
     base_free(rules);
     base_free(first);
     base_free(second);
+}
+
+/* Kernels that are alike are measured once, and all have what was found. */
+static void what_is_alike_is_measured_once(void **state) {
+    static const char twice[] =
+        "graph @g(%x: f32[96,64], %y: f32[96,64], %w: f32[40,64]) -> (f32[96,40], f32[96,40]) {\n"
+        "  %0 = matmul %x, %w {trans_b=true} : f32[96,40]\n"
+        "  %1 = matmul %y, %w {trans_b=true} : f32[96,40]\n  ret %0, %1\n}\n";
+    static const char once[] = "graph @g(%x: f32[96,64], %w: f32[40,64]) -> f32[96,40] {\n"
+                               "  %0 = matmul %x, %w {trans_b=true} : f32[96,40]\n  ret %0\n}\n";
+    uint32_t functions[2], readings[2];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        rp_error err = {0};
+        plan *p = NULL;
+        ir_graph *g = parsed(k ? twice : once);
+        forget_records();
+        compile_tuner t = tuner_of("rows=24");
+        const compile_options o = options(&t);
+        CHECK_OK(compile_graph(g, &o, &p, NULL, &err), &err);
+        assert_int_equal(t.undecided, 0);
+        readings[k] = fake.n;
+        functions[k] = p->n_functions;
+        plan_free(p);
+        compile_tuner_done(&t);
+        ir_graph_free(g);
+    }
+    assert_true(readings[0] > 0);
+    assert_int_equal(readings[1], readings[0]);
+    assert_int_equal(functions[1], functions[0]);
+}
+
+/* A reading is of as many launches as it takes, but of no more than 256 times those of one. */
+static void quick_launches_are_read_together(void **state) {
+    static const struct {
+        uint32_t quick, most;
+    } all[] = {{1, 50}, {10, 256}, {1000, 256}, {4, 200}}; /* 100 us by 2 us, .. */
+    size_t n;
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        forget_records();
+        compile_tuner t = tuner_of(NULL);
+        fake.quick = all[i].quick;
+        base_free(start(chain, &t, &n, NULL));
+        assert_int_equal(fake.most, all[i].most);
+    }
+}
+
+/* Of two kernels the first takes half of the time at most. */
+static void kernels_share_the_budget(void **state) {
+    static const char two[] = "graph @g(%x: f32[64,4096], %y: f32[96,64], %w: f32[40,64]) {\n"
+                              "  %0 = exp %x : f32[64,4096]\n"
+                              "  %1 = matmul %y, %w {trans_b=true} : f32[96,40]\n"
+                              "  ret %0, %1\n}\n";
+    size_t n;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of(NULL);
+    t.budget = 40;
+    base_free(start(two, &t, &n, NULL));
+    assert_true(fake.second > 0 && fake.second <= 20);
+    assert_true(fake.now > 20 && fake.now <= 40);
 }
 
 static void nothing_better_is_kept_too(void **state) {
@@ -402,6 +500,9 @@ static void a_record_that_says_something_else_is_ignored(void **state) {
         "autotune 2\nmm(...)\nsearched all\nbest rules\n",
         "autotune 2\nmm(...)\nbest rules\n",
         "autotune 1\nmm(...)\nbest rules\n",
+        "autotune 2\nmm(...) searched list\nbest rules\n",
+        "autotune 2\nmm(...)\nsearched list\nand best rules\n",
+        "autotune 2\nmm(...)\nsearched list\nbest rules\n\0!", /* with what is behind its end */
         ""};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -415,7 +516,8 @@ static void a_record_that_says_something_else_is_ignored(void **state) {
         base_free(start(product, &t, &n, NULL));
         CHECK_OK(cache_list(store, false, keep_tuning, hex, &err), &err);
         assert_int_equal(sscanf(hex, "%16" SCNx64 "%16" SCNx64, &key.hi, &key.lo), 2);
-        CHECK_OK(cache_put(store, CACHE_TUNING, key, texts[i], strlen(texts[i]), &err), &err);
+        const size_t size = strlen(texts[i]) + (i + 2 == sizeof texts / sizeof *texts ? 2 : 0);
+        CHECK_OK(cache_put(store, CACHE_TUNING, key, texts[i], size, &err), &err);
         heard_start(&heard, "autotuning");
         t = tuner_of("rows=48");
         base_free(start(product, &t, &n, NULL));
@@ -643,6 +745,9 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_is_taken_and_kept),
+        cmocka_unit_test(what_is_alike_is_measured_once),
+        cmocka_unit_test(quick_launches_are_read_together),
+        cmocka_unit_test(kernels_share_the_budget),
         cmocka_unit_test(nothing_better_is_kept_too),
         cmocka_unit_test(descending_goes_on_from_the_best),
         cmocka_unit_test(one_search_goes_on_where_another_ended),

@@ -151,6 +151,30 @@ static void a_long_unit_is_two(void **state) {
     for (int i = 0; i < 2; i++) lower_done(&p[i]);
 }
 
+static void how_long_a_unit_is_that_becomes_two(void **state) {
+    static const struct {
+        size_t bytes;
+        uint32_t units;
+    } all[] = {{5999, 1}, {6000, 2}, {20000, 2}, {20001, 2}, {40000, 2}, {40001, 3}};
+    static char body[3][20001];
+    static const char *const text[3][2] = {{"a_0", body[0]}, {"b_1", body[1]}, {"c_2", body[2]}};
+    (void)state;
+    for (int i = 0; i < 3; i++) memset(body[i], 'x' + i, sizeof body[i] - 1);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        lower_piece p;
+        const lower_piece *const one[1] = {&p};
+        compile_units u;
+        rp_error err = {0};
+        make_piece(&p, text, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            p.kernels[i].end = p.kernels[i].begin + all[k].bytes / 3 + (i < all[k].bytes % 3);
+        CHECK_OK(compile_units_make(one, 1, GEN_ISA_PORTABLE, &u, &err), &err);
+        if (u.n_units != all[k].units) fail_msg("%zu bytes are %u units", all[k].bytes, u.n_units);
+        compile_units_done(&u);
+        lower_done(&p);
+    }
+}
+
 /* What is long for itself has units of some 20000 bytes, alone as among others. */
 static void a_long_piece_is_several(void **state) {
     enum { KERNELS = 10 };
@@ -240,9 +264,13 @@ static int nothing_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(a_long_unit_is_two),          T(a_long_piece_is_several),
-        T(equal_texts_are_in_one_unit), T(equal_pieces_keep_their_order),
-        T(uses_are_compared_by_value),  T(a_model_has_each_kernel_once),
+        T(a_long_unit_is_two),
+        T(a_long_piece_is_several),
+        T(how_long_a_unit_is_that_becomes_two),
+        T(equal_texts_are_in_one_unit),
+        T(equal_pieces_keep_their_order),
+        T(uses_are_compared_by_value),
+        T(a_model_has_each_kernel_once),
         T(lost_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

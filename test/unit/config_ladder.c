@@ -159,6 +159,18 @@ static void vllm_decode_covers_the_request_limit(void **state) {
     config_ladder_done(&l);
 }
 
+/* Also where a step has fewer tokens than one request wants: one graph, for one. */
+static void a_step_holds_one_request_at_least(void **state) {
+    (void)state;
+    for (int64_t tokens = 4; tokens <= 11; tokens++) {
+        config_ladder_in in = input(RP_CUDAGRAPH_FULL_DECODE_ONLY, 100, tokens);
+        in.query_len = 5;
+        config_ladder l = build(&in);
+        assert_int_equal(l.decode.v[l.decode.n - 1], tokens < 10 ? 1 : 2);
+        config_ladder_done(&l);
+    }
+}
+
 static void all_is_every_request_count(void **state) {
     (void)state;
     config_sizes all = {.set = true, .word = true};
@@ -354,6 +366,7 @@ int main(void) {
         cmocka_unit_test(several_sizes_are_taken_as_they_are),
         cmocka_unit_test(vllm_steps_when_a_maximum_is_given),
         cmocka_unit_test(vllm_decode_covers_the_request_limit),
+        cmocka_unit_test(a_step_holds_one_request_at_least),
         cmocka_unit_test(all_is_every_request_count),
         cmocka_unit_test(interactivity_captures_small_sizes_exactly),
         cmocka_unit_test(explicit_sizes_win),

@@ -349,6 +349,11 @@ static void contradictions_are_refused(void **state) {
     refused("{\"device\":\"gpu\"}", RP_CONFIG, "device=gpu: expected cpu, null, cuda or cuda:N");
     refused("{\"device\":\"cuda:x\"}", RP_CONFIG,
             "device=cuda:x: expected cpu, null, cuda or cuda:N");
+    refused("{\"device\":\"cuda:-1\"}", RP_CONFIG,
+            "device=cuda:-1: expected cpu, null, cuda or cuda:N");
+    refused("{\"device\":\"cuda:1024\"}", RP_CONFIG,
+            "device=cuda:1024: expected cpu, null, cuda or cuda:N");
+    rp_config_free(ok("{\"device\":\"cuda:1023\"}"));
     refused(
         "{\"max_num_seqs\":64,\"max_num_batched_tokens\":8}", RP_CONFIG,
         "max_num_batched_tokens=8 is less than max_num_seqs=64: each request needs a token in a "
@@ -436,6 +441,9 @@ static void batch_limits(void **state) {
     rp_compilation_config *cfg = ok_with("{}", -1, &facts);
     is(cfg, "max_model_len", "8192");
     rp_config_free(cfg);
+    cfg = ok_with("{\"max_model_len\":8192}", -1, &facts); /* all of them */
+    is(cfg, "max_model_len", "8192");
+    rp_config_free(cfg);
     rp_error err = {0};
     assert_int_equal(resolve("{\"max_model_len\":9000}", -1, &facts, NULL, &err), RP_CONFIG);
     assert_string_equal(err.text,
@@ -516,6 +524,9 @@ static void sizes_with_code_of_their_own(void **state) {
     rp_compilation_config *cfg = ok("{\"level\":1,\"compile_sizes\":[1,2]}");
     is(cfg, "compile_sizes", "[]");
     notes_are(cfg, "compile_sizes=[1,2]", none, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":1,\"compile_sizes\":[\"cudagraph_capture_sizes\",2]}");
+    is(cfg, "compile_sizes", "[]");
     rp_config_free(cfg);
     cfg = ok("{\"enforce_eager\":true,\"compile_sizes\":[1,2]}");
     is(cfg, "compile_sizes", "[]");

@@ -97,6 +97,55 @@ static void dot_notation_reads_every_kind(void **state) {
     is("cudagraph_capture_sizes", "[]");
     dot_ok("splitting_ops=");
     is("splitting_ops", "[]");
+    dot_ok("splitting_ops=['vllm::x', \"a::b\" ,c::d]");
+    is("splitting_ops", "[\"vllm::x\",\"a::b\",\"c::d\"]");
+    dot_ok("splitting_ops=7"); /* a name */
+    is("splitting_ops", "[\"7\"]");
+}
+
+/* Which ops run by their own functions: the last base word, or the level and backend where there is none, and what is said of one. */
+static void rules_of_custom_ops(void **state) {
+    static const struct {
+        const char *rules, *more;
+        bool on, other; /* ns::one, ns::two */
+    } all[] = {{"[]", "level=0", true, true},
+               {"[]", "level=2", false, false},
+               {"[]", "level=3", false, false},
+               {"[]", "backend=eager", true, true},
+               {"[\"all\"]", "level=3", true, true},
+               {"[\"none\"]", "level=0", false, false},
+               {"[\"all\",\"-one\"]", "level=3", false, true},
+               {"[\"-ns::one\",\"all\"]", "level=3", false, true},
+               {"[\"none\",\"+ns::two\"]", "level=0", false, true},
+               {"[\"+two\"]", "level=3", false, true},
+               {"[\"-two\"]", "level=0", true, false},
+               {"[\"+twos\",\"+ns\",\"+:two\"]", "level=3", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char text[96];
+        rp_config_free(cfg);
+        cfg = rp_config_new();
+        (void)snprintf(text, sizeof text, "custom_ops=%s", all[i].rules);
+        dot_ok("level=3");
+        dot_ok("backend=inductor");
+        dot_ok(all[i].more);
+        dot_ok(text);
+        if (config_custom_op_on(cfg, "ns::one") != all[i].on) fail_msg("one: %s", text);
+        if (config_custom_op_on(cfg, "ns::two") != all[i].other) fail_msg("two: %s", text);
+    }
+    static const char *const ops[] = {"ns::one", "ns::two"};
+    static const struct {
+        const char *rules, *unknown;
+    } names[] = {{"[\"all\",\"+one\",\"-ns::two\"]", NULL},
+                 {"[\"none\",\"-three\",\"+four\"]", "-three"},
+                 {"[\"+one\",\"+other::one\"]", "+other::one"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[96];
+        (void)snprintf(text, sizeof text, "custom_ops=%s", names[i].rules);
+        dot_ok(text);
+        const char *got = config_custom_op_unknown(cfg, ops, 2), *want = names[i].unknown;
+        if (!got != !want || (got && strcmp(got, want) != 0)) fail_msg("%s: %s", text, got);
+    }
 }
 
 static void lists_can_be_appended_to(void **state) {
@@ -128,11 +177,9 @@ static void lists_can_be_appended_to(void **state) {
 /* A bracket that opens or closes alone is no list. */
 static void brackets_come_in_pairs(void **state) {
     static const char must[] = "expected a list of integers from 1 to 1048576 or \"all\"";
-    static const char *const lists[][2] = {{"[1,2", "[\"[1\",2]"},
-                                           {"1,2]", "[1,\"2]\"]"},
-                                           {"[", "\"[\""},
-                                           {"]", "\"]\""},
-                                           {"[1,,2]", "[1,\"\",2]"}};
+    static const char *const lists[][2] = {
+        {"[1,2", "[\"[1\",2]"},   {"1,2]", "[1,\"2]\"]"}, {"[", "\"[\""},      {"]", "\"]\""},
+        {"[1,,2]", "[1,\"\",2]"}, {"1,2,", "[1,2,\"\"]"}, {"[1,]", "[1,\"\"]"}};
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char set[64], text[160];
@@ -471,6 +518,7 @@ int main(void) {
         TEST(dot_notation_reads_every_kind),
         TEST(lists_can_be_appended_to),
         TEST(brackets_come_in_pairs),
+        TEST(rules_of_custom_ops),
         TEST(levels_have_the_names_of_both_seeds),
         TEST(two_names_of_one_setting_may_not_differ),
         TEST(null_takes_a_setting_back),

@@ -127,6 +127,20 @@ static void a_process_does_not_read_its_own(void **state) {
     assert_int_equal(compiles_of("own", 1, several, false), 2);
 }
 
+/* A child that does not begin anew is another process, too. */
+static void a_child_reads_its_parent_s(void **state) {
+    int status = 0;
+    (void)state;
+    NOT_ELSEWHERE("a child has no GPU");
+    assert_int_equal(compiles_of("parent", 1, several, false), 2);
+    (void)fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(compiles_of("parent", 1, several, false));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void it_is_told(void **state) {
     base_buf heard;
     (void)state;
@@ -180,6 +194,7 @@ int main(void) {
         cmocka_unit_test(what_never_differed_is_not_kept),
         cmocka_unit_test(a_reset_forgets_it),
         cmocka_unit_test(a_process_does_not_read_its_own),
+        cmocka_unit_test(a_child_reads_its_parent_s),
         cmocka_unit_test(it_is_told),
         cmocka_unit_test(what_is_not_ours_is_not_read),
     };

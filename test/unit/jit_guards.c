@@ -378,6 +378,161 @@ static void a_level_alone_captures_nothing_in_silence(void **state) {
     rp_jit_free(f);
 }
 
+/* --- answers --------------------------------------------------------------------------------- */
+
+/* One form a letter: of sizes, and of numbers. */
+static bool answer(char form, int64_t n, int64_t m) {
+    switch (form) {
+    case 'a': return n < 5;
+    case 'b': return n <= 7;
+    case 'c': return n > 3;
+    case 'd': return n != 7;
+    case 'e': return n != 4;
+    case 'f': return n == 6;
+    case 'g': return n % 4 == 0;
+    case 'h': return n % 6 == 0;
+    case 'i': return n == m;
+    case 'j': return n != m;
+    case 'k': return n <= m;
+    case 'l': return n + m == 9;
+    case 'm': return 2 * n > m + 4;
+    case 'n': return n / 3 == 2;
+    case 'o': return m % 2 != 0;
+    case 'p': return 3 * n <= 16;
+    case 'q': return n >= m - 1;
+    default: return n * m < 24;
+    }
+}
+
+static bool asked(char form, rp_dim n, rp_dim m) {
+    switch (form) {
+    case 'a': return rp_dim_lt(n, 5);
+    case 'b': return rp_dim_le(n, 7);
+    case 'c': return rp_dim_gt(n, 3);
+    case 'd': return rp_dim_ne(n, 7);
+    case 'e': return rp_dim_ne(n, 4);
+    case 'f': return rp_dim_eq(n, 6);
+    case 'g': return rp_dim_eq(rp_dim_mod(n, 4), 0);
+    case 'h': return rp_dim_eq(rp_dim_mod(n, 6), 0);
+    case 'i': return rp_dim_eq(n, m);
+    case 'j': return rp_dim_ne(n, m);
+    case 'k': return rp_dim_le(n, m);
+    case 'l': return rp_dim_eq(rp_dim_add(n, m), 9);
+    case 'm': return rp_dim_gt(rp_dim_mul(n, 2), rp_dim_add(m, 4));
+    case 'n': return rp_dim_eq(rp_dim_floordiv(n, 3), 2);
+    case 'o': return rp_dim_ne(rp_dim_mod(m, 2), 0);
+    case 'p': return rp_dim_le(rp_dim_mul(n, 3), 16);
+    case 'q': return rp_dim_ge(n, rp_dim_sub(m, 1));
+    default: return rp_dim_lt(rp_dim_mul(n, m), 24);
+    }
+}
+
+/* The first element, and the answers as bits. */
+static rp_status answering(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    const char *forms = user;
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    double bits = 0;
+    (void)err;
+    for (int i = 0; forms[i]; i++)
+        if (asked(forms[i], rp_tensor_dim(a, 0), rp_tensor_dim(b, 0))) bits += 1 << i;
+    *result = rp_jit_value(call, rp_add_scalar(rp_slice(a, 0, 0, 1), bits));
+    return RP_OK;
+}
+
+/* Whatever was asked before, and of which sizes: an answer is that of the call. */
+static void answers_are_those_of_the_call(void **state) {
+    static const char forms[] = "abcdefghijklmnopqr";
+    (void)state;
+    for (int i = 0; forms[i]; i++)
+        for (int k = i + 1; forms[k]; k += runs_elsewhere() ? 7 : 1) {
+            char two[] = {forms[i], forms[k], forms[(3 * i + 5 * k) % 18], 0};
+            rp_jit_options o = jit_options(answering);
+            o.dynamic = RP_DYNAMIC_ALL;
+            o.recompile_limit = o.accumulated_recompile_limit = 1000;
+            o.user = two;
+            rp_jit *f = jit_by(o, "level=1 threads=1");
+            for (int64_t at = 0; at < 49; at++) {
+                const int64_t n = 2 + (at * 5 + 3) % 7, m = 2 + (at * 5 + 3) / 7 % 7;
+                rp_value v[] = {f32_of(x, 1, n, 0), f32_of(x, 1, m, 0)},
+                         args = rp_value_tuple(v, 2);
+                float want = x[0];
+                for (int q = 0; two[q]; q++)
+                    if (answer(two[q], n, m)) want += (float)(1 << q);
+                rp_output *out = jit_ok(f, &args);
+                const float is = *(const float *)jit_result(out)->tensor.data;
+                if (is != want)
+                    fail_msg("%s of %d and %d: %g, not %g", two, (int)n, (int)m, (double)is,
+                             (double)want);
+                rp_output_free(out);
+            }
+            rp_jit_free(f);
+        }
+}
+
+/* What two questions teach is no more than both say. */
+static void divisors_are_joined(void **state) {
+    static char both[] = "gh";
+    (void)state;
+    rp_jit_options o = jit_options(answering);
+    o.dynamic = RP_DYNAMIC_ALL;
+    o.user = both;
+    rp_jit *f = jit_by(o, "level=1 threads=1");
+    for (int64_t n = 12; n < 100; n += 12) {
+        rp_value v[] = {f32_of(x, 1, n, 0), f32_of(x, 1, 4, 0)}, args = rp_value_tuple(v, 2);
+        rp_output_free(jit_ok(f, &args));
+    }
+    assert_int_equal(jit_info(f).entries, 1);
+    rp_jit_free(f);
+}
+
+/* A mark says that all of a range is served: nothing may take some of it away, be it a multiple or another size. */
+static void a_mark_is_of_all_of_its_range(void **state) {
+    static const struct {
+        char forms[4];
+        int64_t n, m;
+        bool served;
+    } all[] = {{"b", 6, 4, false},  {"d", 6, 4, true},   {"g", 8, 4, false},
+               {"ig", 8, 8, false}, {"oi", 8, 8, false}, {"a", 6, 4, false},
+               {"k", 6, 9, true},   {"r", 6, 9, true},   {"o", 6, 4, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        rp_output *out = NULL;
+        rp_jit_options o = jit_options(answering);
+        o.dynamic = RP_DYNAMIC_ALL;
+        o.user = (void *)(uintptr_t)all[i].forms;
+        rp_jit *f = jit_by(o, "level=1 threads=1");
+        CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, 4, 64, &err), &err);
+        rp_value v[] = {f32_of(x, 1, all[i].n, 0), f32_of(x, 1, all[i].m, 0)},
+                 args = rp_value_tuple(v, 2);
+        const rp_status st = rp_jit_run(f, &args, &out, &err);
+        if ((st == RP_OK) != all[i].served) fail_msg("%s: '%s'", all[i].forms, err.text);
+        /* with two sizes, of which the other one is a number in the end */
+        const char *says = all[i].forms[1] ? "Constraints violated"
+                                           : "not all of its range is served";
+        if (st != RP_OK && !strstr(err.text, says)) fail_msg("%s: '%s'", all[i].forms, err.text);
+        rp_output_free(out);
+        rp_jit_free(f);
+    }
+    /* The second one, which is written as the first where they are one. */
+    for (int i = 0; i < 2; i++) {
+        static char forms[][3] = {"i", "gi"};
+        rp_error err = {0};
+        rp_output *out = NULL;
+        rp_jit_options o = jit_options(answering);
+        o.dynamic = RP_DYNAMIC_ALL;
+        o.user = forms[i];
+        rp_jit *f = jit_by(o, "level=1 threads=1");
+        CHECK_OK(rp_jit_mark_dynamic(f, "L[1]", 0, 4, 64, &err), &err);
+        rp_value v[] = {f32_of(x, 1, 8, 0), f32_of(x, 1, 8, 0)}, args = rp_value_tuple(v, 2);
+        const rp_status st = rp_jit_run(f, &args, &out, &err);
+        if ((st == RP_OK) != (i == 0)) fail_msg("%s: '%s'", forms[i], err.text);
+        rp_output_free(out);
+        rp_jit_free(f);
+    }
+}
+
 /* --- limits ------------------------------------------------------------------------------------- */
 
 static rp_jit *limited(rp_jit_fn fn, rp_dynamic dynamic, uint32_t limit, uint32_t all) {
@@ -535,6 +690,10 @@ static void functions_of_one_fn_share_a_limit(void **state) {
     ran_one(h, 6);
     assert_int_equal(jit_info(h).general, 1);
     assert_int_equal(said.len, once);
+    rp_jit_reset(f); /* there is room again, then none */
+    ran_one(f, 7);
+    ran_one(f, 8);
+    assert_true(said.len > once);
     rp_jit_free(h);
     rp_jit_free(g);
     heard_done(&said);
@@ -717,6 +876,9 @@ static void guards_are_in_order_of_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_those_of_the_call),
+        cmocka_unit_test(divisors_are_joined),
+        cmocka_unit_test(a_mark_is_of_all_of_its_range),
         cmocka_unit_test(recompiles_are_told_as_by_torch),
         cmocka_unit_test(each_guard_has_its_words),
         cmocka_unit_test(guards_are_told_whole),

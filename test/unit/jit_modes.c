@@ -462,6 +462,103 @@ static void places_are_a_bounded_number(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* Each is a hint once; arguments from number 31 on share one. */
+static void copies_are_told_by_number(void **state) {
+    static const struct {
+        uint32_t number;
+        bool in, told;
+    } all[] = {{40, true, true}, {31, true, false}, {0, true, true},  {0, true, false},
+               {30, true, true}, {99, true, false}, {0, false, true}, {31, false, true}};
+    float x[4] = {0};
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    const base_view v = {.at = (char *)x, .element = 4, .rank = 1, .dim = {2}, .stride = {8}};
+    (void)state;
+    CHECK_OK(make(NULL, "level=0", &f, &err), &err);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        base_buf heard;
+        const front_copied c = {"it", RP_DTYPE_F32, all[i].in, all[i].number};
+        heard_start(&heard, "perf_hints");
+        front_tell_copy(f, &c, &v);
+        if ((heard.len > 0) != all[i].told) fail_msg("%d: %s", (int)i, heard.data);
+        if (heard.len)
+            CHECK_HEARD(&heard, all[i].in ? ": 8 bytes are copied to dense memory"
+                                          : ": 8 bytes are copied from dense memory");
+        heard_done(&heard);
+    }
+    rp_jit_free(f);
+}
+
+/* A tensor's copies of about one size share a place: a quarter of a power of two further there is another. */
+static void dense_copies_have_places_by_size(void **state) {
+    static const size_t alike[][2] = {{1, 256},     {257, 512},   {1030, 1280},   {1281, 1536},
+                                      {2049, 2560}, {4000, 4096}, {10241, 12288}, {0, 7}};
+    const size_t live = base_live();
+    rp_error err = {0};
+    rp_device *d = NULL;
+    front_dense own = {0};
+    const void *before = NULL;
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    assert_false(front_dense_has(&own, NULL));
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+        void *at[2], *other, *more;
+        for (int k = 0; k < 2; k++) {
+            CHECK_OK(front_dense_take(&own, d, 1, alike[i][k], &at[k], &err), &err);
+            memset(at[k], 7, alike[i][k]);
+            assert_true(front_dense_has(&own, at[k]));
+        }
+        assert_ptr_equal(at[0], at[1]);
+        CHECK_OK(front_dense_take(&own, d, 2, alike[i][1], &other, &err), &err);
+        assert_ptr_not_equal(at[0], other);
+        CHECK_OK(front_dense_take(&own, d, 1, (alike[i][1] + 255) / 256 * 256 + 1, &more, &err),
+                 &err);
+        assert_ptr_not_equal(at[0], more);
+        if (i + 1 < sizeof alike / sizeof *alike) assert_ptr_not_equal(at[0], before);
+        before = at[0];
+        assert_false(front_dense_has(&own, (char *)at[0] + 1));
+    }
+    void *none = NULL;
+    assert_int_equal(front_dense_take(&own, d, 1, SIZE_MAX - 3, &none, &err), RP_NOMEM);
+    assert_null(none);
+    front_dense_done(&own);
+    rp_device_close(d);
+    assert_int_equal(base_live(), live);
+}
+
+static rp_status one_split_life(rp_error *err) {
+    static const char *const settings[] = {"level=3", "splitting_ops=reprise::cumsum",
+                                           "cudagraph_copy_inputs=true", "cudagraph_mode=PIECEWISE",
+                                           "threads=1"};
+    rp_jit *f = NULL;
+    float total[N] = {0}, x[N] = {1, 2, 3, 4};
+    rp_value v[] = {f32_of(total, 1, N, 0), f32_of(x, 1, N, 0)}, args = rp_value_tuple(v, 2);
+    rp_jit_options o = jit_options(split);
+    rp_compilation_config *c = rp_config_new();
+    rp_status st = c ? RP_OK : RP_NOMEM;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && st == RP_OK; i++)
+        st = rp_config_set(c, settings[i], err);
+    o.config = c;
+    v[0].state = true;
+    if (st == RP_OK) st = rp_jit_new(&o, &f, err);
+    for (int i = 0; i < 2 && st == RP_OK; i++) {
+        rp_output *out = NULL;
+        st = rp_jit_run(f, &args, &out, err);
+        rp_output_free(out);
+    }
+    rp_jit_free(f);
+    rp_config_free(c);
+    return st;
+}
+
+/* A piece that cannot be made is freed with those in front of it. */
+static void every_allocation_of_pieces_may_fail(void **state) {
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) CHECK_OK(one_split_life(&err), &err);
+    jit_fail_each_allocation(one_split_life, 64);
+}
+
 /* --- names --------------------------------------------------------------------------------------- */
 
 /* Fifty pieces are fifty functions of the manager, each of which has one form. */
@@ -502,6 +599,9 @@ int main(void) {
         cmocka_unit_test(a_call_that_failed_keeps_no_places),
         cmocka_unit_test(places_are_of_a_form_and_of_memory),
         cmocka_unit_test(places_are_a_bounded_number),
+        cmocka_unit_test(copies_are_told_by_number),
+        cmocka_unit_test(dense_copies_have_places_by_size),
+        cmocka_unit_test(every_allocation_of_pieces_may_fail),
         cmocka_unit_test(pieces_are_no_forms_of_one_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

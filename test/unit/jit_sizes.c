@@ -143,14 +143,40 @@ static void what_is_for_others_is_not_measured(void **state) {
     rp_jit_free(f);
 }
 
-static void a_word_without_a_list_is_refused(void **state) {
-    rp_error err = {0};
-    rp_jit *f = NULL;
+/* A state's sizes are numbers anyway; a size that is marked static is one at the first call alone. */
+static void what_was_a_number_anyway_is_not_measured(void **state) {
+    static const char budget[] = "REPRISE_AUTOTUNE_BUDGET";
     (void)state;
-    assert_int_equal(
-        jit_of(jit_options(doubled), "level=1 compile_sizes=cudagraph_capture_sizes", &f, &err),
-        RP_CONFIG);
-    assert_non_null(strstr(err.text, "stands for the numbers that are given there"));
+    char *before = getenv(budget) ? base_strdup(getenv(budget)) : NULL;
+    (void)setenv(budget, "soon", 1);
+    for (int i = 0; i < 2; i++) {
+        static float x[MOST];
+        rp_error err = {0};
+        rp_output *o = NULL;
+        rp_jit *f = make(NULL, "level=2 compile_sizes=16");
+        rp_value v = f32_of(x, 1, 16, 0), args = rp_value_tuple(&v, 1);
+        v.state = i == 0;
+        if (i == 1) CHECK_OK(rp_jit_mark_static(f, "L[0]", 0, &err), &err);
+        const rp_status st = rp_jit_run(f, &args, &o, &err);
+        assert_int_equal(st == RP_OK, i == 0);
+        rp_output_free(o);
+        rp_jit_free(f);
+    }
+    (void)(before ? setenv(budget, before, 1) : unsetenv(budget));
+    base_free(before);
+}
+
+static void a_word_without_a_list_is_refused(void **state) {
+    static const char *const settings[] = {
+        "level=1 compile_sizes=cudagraph_capture_sizes",
+        "level=1 cudagraph_capture_sizes=all compile_sizes=cudagraph_capture_sizes"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        assert_int_equal(jit_of(jit_options(doubled), settings[i], &f, &err), RP_CONFIG);
+        assert_non_null(strstr(err.text, "stands for the numbers that are given there"));
+    }
 }
 
 /* Backed: 1 is a number, questions are guards. Oblivious: 1 is a symbol. Unbacked: no question has an answer. */
@@ -298,6 +324,7 @@ int main(void) {
         cmocka_unit_test(they_do_not_count_for_the_limit),
         cmocka_unit_test(listed_sizes_are_measured),
         cmocka_unit_test(what_is_for_others_is_not_measured),
+        cmocka_unit_test(what_was_a_number_anyway_is_not_measured),
         cmocka_unit_test(a_word_without_a_list_is_refused),
         cmocka_unit_test(types_of_dynamic_shapes_act),
         cmocka_unit_test(a_call_that_fails_changes_no_other),

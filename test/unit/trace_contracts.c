@@ -1,8 +1,11 @@
 /* What functions of the tensor API promise whatever they compute: the type of their results, and what they say of what they refuse. */
 #include "support/check.h"
 
+#include "ir/graph.h"
 #include "reprise/nn.h"
 #include "reprise/reprise.h"
+#include "trace/record.h"
+#include "trace/trace.h"
 
 /* --- types --------------------------------------------------------------------------- */
 
@@ -115,9 +118,115 @@ static void einsum_is_bounded(void **state) {
     }
 }
 
+/* Without a result: letters that stand once, in the order of their codes; blanks are nothing. */
+static void einsum_implies_a_result(void **state) {
+    static const struct {
+        const char *text, *type;
+        int64_t x[2], y[2]; /* sizes; y 0: there is one operand */
+    } cases[] = {
+        {"ij,jk", "f32[2,4]", {2, 3}, {3, 4}},       {"ba", "f32[3,2]", {2, 3}, {0, 0}},
+        {"aZ", "f32[3,2]", {2, 3}, {0, 0}},          {"bA,AC", "f32[4,2]", {2, 3}, {3, 4}},
+        {" i j , j k ", "f32[2,4]", {2, 3}, {3, 4}}, {"ij , jk -> k i", "f32[4,2]", {2, 3}, {3, 4}},
+        {"xy,xy", "f32[]", {2, 3}, {2, 3}},          {"ZA->AZ", "f32[3,2]", {2, 3}, {0, 0}}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_error err = {0};
+        const bool two = cases[k].y[0] != 0;
+        rp_graph *g = rp_graph_new("einsum");
+        rp_tensor x[2] = {rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(cases[k].x[0], cases[k].x[1])),
+                          {0}};
+        if (two) x[1] = rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(cases[k].y[0], cases[k].y[1]));
+        rp_tensor y = rp_einsum(cases[k].text, x, two ? 2 : 1);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        const char *type = ir_type_of(trace_graph_ir(g), y.ref).s;
+        if (strcmp(type, cases[k].type) != 0) fail_msg("%s: %s", cases[k].text, type);
+        rp_graph_free(g);
+    }
+}
+
+/* Channels are cut into equal groups, here and where a convolution is turned around. */
+static void groups_divide_channels(void **state) {
+    static const struct {
+        int64_t channels, of_weight, groups;
+        bool ok;
+    } cases[] = {{6, 6, 2, true},  {6, 6, 3, true},  {6, 6, 4, false},
+                 {5, 5, 2, false}, {6, 4, 2, false}, {6, 6, 1, true}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("turned");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1, cases[k].channels, 5));
+        rp_tensor w = rp_input(g, "w", RP_DTYPE_F32, RP_SHAPE(cases[k].of_weight, 2, 3));
+        const rp_conv_args args = {.groups = cases[k].groups};
+        rp_tensor y = rp_conv_transpose1d(x, w, rp_none(), &args, 0);
+        const rp_status st = rp_graph_finish(g, &y, 1, &err);
+        if ((st == RP_OK) != cases[k].ok) fail_msg("case %d: %s", (int)k, err.text);
+        if (st != RP_OK && !strstr(err.text, "conv_transpose: x f32[1,")) fail_msg("%s", err.text);
+        if (st == RP_OK) {
+            char want[32];
+            (void)snprintf(want, sizeof want, "f32[1,%d,7]", (int)(2 * cases[k].groups));
+            assert_string_equal(ir_type_of(trace_graph_ir(g), y.ref).s, want);
+        }
+        rp_graph_free(g);
+    }
+}
+
+/* No index needs no element; any index needs one. */
+static void nothing_is_taken_of_nothing(void **state) {
+    (void)state;
+    for (int64_t n = 0; n < 2; n++)
+        for (int64_t rows = 0; rows < 2; rows++) {
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("take");
+            rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(rows, 3));
+            rp_tensor i = rp_input(g, "i", RP_DTYPE_I64, RP_SHAPE(n, 3));
+            rp_tensor y = rp_take_along(a, 0, i);
+            const rp_status st = rp_graph_finish(g, &y, 1, &err);
+            assert_int_equal(st, rows == 0 && n ? RP_INVALID : RP_OK);
+            rp_graph_free(g);
+        }
+}
+
+static void places_have_a_type_that_holds_them(void **state) {
+    (void)state;
+    assert_int_equal(trace_place_type(rp_dim_const(INT32_MAX)), RP_DTYPE_I32);
+    assert_int_equal(trace_place_type(rp_dim_const(INT64_C(1) + INT32_MAX)), RP_DTYPE_I64);
+    assert_int_equal(trace_place_type(rp_dim_const(UINT32_MAX)), RP_DTYPE_I64);
+    rp_graph *g = rp_graph_new("places");
+    assert_int_equal(trace_place_type(rp_symbol(g, "T", 0, INT32_MAX)), RP_DTYPE_I32);
+    assert_int_equal(trace_place_type(rp_symbol(g, "S", 0, INT64_MAX)), RP_DTYPE_I64);
+    rp_graph_free(g);
+}
+
+/* As many indices as there are axes, and one more. */
+static void index_put_takes_all_axes(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= 3; n++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("put");
+        rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4, 5));
+        rp_tensor i = rp_input(g, "i", RP_DTYPE_I64, RP_SHAPE(3)), idx[] = {i, i, i};
+        rp_tensor v = rp_const(g, RP_DTYPE_F32, 1), y = rp_index_put(a, idx, n, v, false);
+        const rp_status st = rp_graph_finish(g, &y, 1, &err);
+        if (n < 3) {
+            CHECK_OK(st, &err);
+            assert_string_equal(ir_type_of(trace_graph_ir(g), y.ref).s, "f32[4,5]");
+        } else {
+            assert_int_equal(st, RP_INVALID);
+            assert_non_null(strstr(err.text, "index_put: 3 indices of 1 axes into f32[4,5]"));
+        }
+        rp_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(einsum_is_bounded),
+        cmocka_unit_test(einsum_implies_a_result),
+        cmocka_unit_test(index_put_takes_all_axes),
+        cmocka_unit_test(groups_divide_channels),
+        cmocka_unit_test(nothing_is_taken_of_nothing),
+        cmocka_unit_test(places_have_a_type_that_holds_them),
         cmocka_unit_test(functions_keep_the_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

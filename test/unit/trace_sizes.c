@@ -67,6 +67,23 @@ static void numbers_need_no_graph(void **state) {
     assert_true(rp_dim_lt(3, 4) && !rp_dim_gt(3, 4) && rp_dim_ne(3, 4));
     rp_dim_bounds(rp_dim_const(5), &lo, &hi);
     assert_true(lo == 5 && hi == 5);
+    rp_dim_bounds(rp_dim_mul(INT64_MAX, 2), &lo, &hi); /* what is no size */
+    assert_true(lo == INT64_MIN && hi == INT64_MAX);
+}
+
+/* Each relation of two numbers, and of sizes of a graph that are known. */
+static void relations_are_what_they_say(void **state) {
+    (void)state;
+    for (int64_t a = 3; a < 6; a++)
+        for (int r = RP_DIM_LT; r <= RP_DIM_GT; r++) {
+            const bool is[] = {a<4, a <= 4, a == 4, a != 4, a >= 4, a> 4};
+            assert_int_equal(rp_dim_compare(a, (rp_relation)r, 4), is[r] ? RP_YES : RP_NO);
+            traced t = begin();
+            const rp_dim x = rp_dim_add(t.T, a), y = rp_dim_add(t.T, 4);
+            assert_int_equal(rp_dim_compare(x, (rp_relation)r, y), is[r] ? RP_YES : RP_NO);
+            check_type(&t, t.x, "f32[T,8]");
+        }
+    assert_int_equal(rp_dim_compare(rp_dim_mul(INT64_MAX, 2), RP_DIM_GT, 0), RP_UNKNOWN);
 }
 
 static void sizes_tell_what_is_known(void **state) {
@@ -188,22 +205,19 @@ static void symbols_say_what_clashes(void **state) {
         "symbol 'S' in [2,9]: it is in [2,inf] already",
         "symbol 'a b' in [1,2]: a name is a letter or _, then",
         "symbol '' in [1,2]: a name is",
+        "symbol '1' in [2,2]: a name is",
+        "symbol 'T' in [-inf,64]: it is in [1,64] already",
+        "symbol 'T' in [1,inf]: it is in [1,64] already",
     };
+    static const struct {
+        const char *name;
+        int64_t min, max;
+    } symbols[] = {{"R", 9, 2},  {"T", 1, 65}, {"S", 2, 9},          {"a b", 1, 2},
+                   {NULL, 1, 2}, {"1", 2, 2},  {"T", INT64_MIN, 64}, {"T", 1, INT64_MAX}};
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         traced t = begin();
-        (void)rp_symbol(t.g,
-                        i == 0   ? "R"
-                        : i == 1 ? "T"
-                        : i == 2 ? "S"
-                        : i == 3 ? "a b"
-                                 : NULL,
-                        i == 0   ? 9
-                        : i == 2 ? 2
-                                 : 1,
-                        i == 1   ? 65
-                        : i == 2 ? 9
-                                 : 2);
+        (void)rp_symbol(t.g, symbols[i].name, symbols[i].min, symbols[i].max);
         check_refused(&t, want[i]);
     }
 }
@@ -219,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arithmetic_is_of_sizes),
         cmocka_unit_test(numbers_need_no_graph),
+        cmocka_unit_test(relations_are_what_they_say),
         cmocka_unit_test(sizes_tell_what_is_known),
         cmocka_unit_test(questions_are_answered_and_told),
         cmocka_unit_test(a_branch_without_an_answer_ends_the_trace),

@@ -9,11 +9,13 @@ static struct {
     uint32_t n_run[4], n;
     uint32_t disturbed; /* every so many readings of racer 1 take ten times as long; 0: none */
     uint32_t fails_at;  /* this reading fails; 0: none */
+    uint32_t first[COMPILE_RACE_ROUNDS]; /* who begins each round of four */
 } track;
 
 static rp_status run(void *user, uint32_t i, int64_t *ns, rp_error *err) {
     (void)user;
     *ns = track.base[i];
+    if (track.n % 4 == 0 && track.n / 4 < COMPILE_RACE_ROUNDS) track.first[track.n / 4] = i;
     track.n_run[i]++;
     track.n++;
     if (track.fails_at == track.n) return rp_fail(err, RP_DEVICE, "it fell");
@@ -54,6 +56,31 @@ static void the_fastest_wins(void **state) {
     assert_int_equal(race(4, INT64_MAX, out), 0);
     set(1000, 0, 0, 0);
     assert_int_equal(race(1, INT64_MAX, out), 0);
+}
+
+/* Each begins a round in turn: what warms up, or cools down, is nobody's. */
+static void they_take_turns(void **state) {
+    compile_racer out[4];
+    (void)state;
+    set(1000, 1000, 1000, 1000);
+    assert_int_equal(race(4, INT64_MAX, out), 0);
+    for (uint32_t round = 0; round < COMPILE_RACE_ROUNDS; round++)
+        assert_int_equal(track.first[round], round % 4);
+}
+
+/* An eighth above the leader is too much, and what takes no time has run all the same. */
+static void borders_of_a_race(void **state) {
+    compile_racer out[4];
+    (void)state;
+    set(1000, 800, 899, 901);
+    assert_int_equal(race(4, INT64_MAX, out), 1);
+    assert_int_equal(out[2].rounds, COMPILE_RACE_ROUNDS);
+    assert_int_equal(out[3].rounds, COMPILE_RACE_LEAST);
+    assert_int_equal(out[0].rounds, COMPILE_RACE_ROUNDS); /* who is there already runs on */
+    set(1000, 0, 0, 0);
+    assert_int_equal(race(2, INT64_MAX, out), 1);
+    assert_int_equal(out[1].median, 1);
+    assert_int_equal(out[1].rounds, COMPILE_RACE_ROUNDS);
 }
 
 static void a_hair_is_not_enough(void **state) {
@@ -122,6 +149,8 @@ static void a_failure_is_the_races(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_wins),
+        cmocka_unit_test(they_take_turns),
+        cmocka_unit_test(borders_of_a_race),
         cmocka_unit_test(a_hair_is_not_enough),
         cmocka_unit_test(disturbances_are_borne),
         cmocka_unit_test(who_is_behind_runs_no_more),
