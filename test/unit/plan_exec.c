@@ -279,6 +279,29 @@ static void poison_is_in_what_grows(void **state) {
     close_plan(&f);
 }
 
+/* Half as much again as these sizes want, and nothing of what there was before. */
+static void what_grows_gives_back_what_it_had(void **state) {
+    static const int64_t sizes[] = {16, 64, 90, 100, 3};
+    static const size_t bytes[] = {16 * 48, 64 * 48, 64 * 48, 100 * 48, 100 * 48};
+    rp_error err = {0};
+    fixture f = {.p = small_plan()};
+    float x[4096];
+    (void)state;
+    f.p->symbols[1].max = INT64_MAX;
+    CHECK_OK(plan_seal(f.p, &err), &err);
+    CHECK_OK(hal_open("cpu", 1, &f.d, &err), &err);
+    plan_exec_options opt = {.device = f.d, .builtin = find};
+    CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+    CHECK_OK(plan_bound_new(f.x, 0, 1, &f.b, &err), &err);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    const uint64_t before = hal_live_bytes(f.d);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, sizes[i]}, &err), &err);
+        assert_int_equal(hal_live_bytes(f.d) - before, bytes[i]);
+    }
+    close_plan(&f);
+}
+
 static void a_list_of_one_piece_holds_its_launches(void **state) {
     rp_error err = {0};
     fixture f;
@@ -486,6 +509,7 @@ int main(void) {
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
         cmocka_unit_test(blocks_are_those_of_the_variant),
         cmocka_unit_test(poison_is_in_what_grows),
+        cmocka_unit_test(what_grows_gives_back_what_it_had),
         cmocka_unit_test(code_that_is_gone_is_told),
         cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
         cmocka_unit_test(what_is_missing_is_named),
