@@ -126,6 +126,11 @@ static void a_variant_may_be_nothing(void **state) {
     plan_print(f.p, &text);
     CHECK_OK(base_buf_status(&text, &err), &err);
     assert_non_null(strstr(text.data, "by rows: <= 8 nothing | "));
+    assert_null(strstr(text.data, "{}")); /* attributes, of which the call has none */
+    base_buf_clear(&text);
+    f.p->launches[2].attrs = "{times=3}";
+    plan_print(f.p, &text);
+    assert_non_null(strstr(text.data, "call plan_exec::sizes(%0, out output:y) {times=3}\n"));
     base_buf_done(&text);
     close_plan(&f);
 }
