@@ -1,6 +1,7 @@
 /* Runs the cases in test/stage/ *.ir; a line of "; ====" separates cases of a file.
  *   ; test fusion,kir,plan    prints the graph at those stages (rp_graph_lower_text; portable code); each is compared with the
- *                             text after its line "; --- STAGE"; gpu: what a GPU is given, launches and their code
+ *                             text after its line "; --- STAGE"; gpu: what a GPU is given, launches and their code;
+ *                             gpu-launches, host-launches: without code
  * What a graph becomes is compared whole: a buffer, an index or a barrier that differs is seen, also where results are the
  * same. BLESS=1 rewrites the texts. */
 #include "support/check.h"
@@ -45,9 +46,10 @@ static void put_launch(const lower_piece *p, const lower_launch *l, base_buf *ou
     }
 }
 
-/* The graph lowered for a GPU: memory, launches, kernels without what stands in front of all of them. */
-static rp_status print_gpu(const rp_graph *user, char **out, rp_error *err) {
-    const lower_options o = {.target = GEN_CUDA};
+/* The graph lowered for a target: memory, launches, kernels without what stands in front of all of them. */
+static rp_status print_lowered(const rp_graph *user, gen_target target, bool code, char **out,
+                               rp_error *err) {
+    const lower_options o = {.target = target};
     ir_graph *g = NULL;
     lower_piece p;
     base_buf b;
@@ -74,13 +76,20 @@ static rp_status print_gpu(const rp_graph *user, char **out, rp_error *err) {
         base_buf_putc(&b, '\n');
     }
     for (uint32_t i = 0; i < p.n_launches; i++) put_launch(&p, &p.launches[i], &b);
-    for (uint32_t i = 0; i < p.n_kernels; i++) {
+    for (uint32_t i = 0; code && i < p.n_kernels; i++) {
         base_buf_printf(&b, "kernel %s\n", p.kernels[i].name);
         base_buf_add(&b, p.source + p.kernels[i].begin, p.kernels[i].end - p.kernels[i].begin);
     }
     lower_done(&p);
     *out = base_buf_take(&b);
     return *out ? RP_OK : rp_fail(err, RP_NOMEM, "text of a GPU");
+}
+
+static rp_status print_stage(const rp_graph *g, const char *stage, char **out, rp_error *err) {
+    const bool alone = strstr(stage, "-launches") != NULL;
+    if (strncmp(stage, "gpu", 3) == 0) return print_lowered(g, GEN_CUDA, !alone, out, err);
+    if (alone) return print_lowered(g, GEN_HOST, false, out, err);
+    return rp_graph_lower_text(g, stage, "portable", out, err);
 }
 
 /* The head of a case, with its stages, and what they print; false when a stage fails. */
@@ -99,8 +108,7 @@ static bool print_case(const char *head, size_t n_head, base_buf *out) {
     base_buf_add(out, head, n_head);
     st = rp_graph_parse(head, n_head, &g, &err);
     for (char *w; st == RP_OK && (w = strtok_r(rest, ",", &rest));) {
-        st = strcmp(w, "gpu") == 0 ? print_gpu(g, &text, &err)
-                                   : rp_graph_lower_text(g, w, "portable", &text, &err);
+        st = print_stage(g, w, &text, &err);
         if (st != RP_OK) break;
         base_buf_printf(out, RESULT "%s\n%s", w, text);
         if (out->len && out->data[out->len - 1] != '\n') base_buf_putc(out, '\n');

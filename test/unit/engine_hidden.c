@@ -183,6 +183,29 @@ static void count(void *user, uint32_t position, const float *row, uint32_t widt
     ++*(uint32_t *)user;
 }
 
+/* Nothing is generated, so that a prompt may be as long as the model's context is. */
+static void a_prompt_may_fill_the_context(void **state) {
+    enum { LEN = 32 };
+    int32_t all[LEN + 1];
+    uint32_t n = 0;
+    rp_engine *e =
+        engine_must(model, (const char *[]){"level=0", "max_model_len=32", "max_num_seqs=1", NULL});
+    rp_hidden_options o = RP_HIDDEN_OPTIONS_INIT;
+    rp_error err = {0};
+    (void)state;
+    for (int32_t i = 0; i <= LEN; i++) all[i] = i + 3;
+    o.prompt_ids = all;
+    o.n_prompt_ids = LEN;
+    o.on_token = count;
+    o.user = &n;
+    CHECK_OK(rp_engine_hidden(e, &o, &err), &err);
+    assert_int_equal(n, LEN);
+    o.n_prompt_ids = LEN + 1;
+    assert_int_equal(rp_engine_hidden(e, &o, &err), RP_CONFIG);
+    assert_string_equal(err.text, "hidden states want a prompt of 1 to 32 ids, not 33");
+    rp_engine_close(e);
+}
+
 /* What is made at the first call and fails on the way leaves nothing, and a later call makes it. */
 static void every_allocation_may_fail(void **state) {
     uint32_t n = 0;
@@ -215,6 +238,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_leaves_them_to_the_host),
         cmocka_unit_test(requests_are_not_disturbed),
         cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(a_prompt_may_fill_the_context),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

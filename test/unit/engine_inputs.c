@@ -242,6 +242,36 @@ static void tables_of_any_size_cross(void **state) {
     border_close(&b);
 }
 
+/* A row that is the same was compared as far as a narrower step reads it. */
+static void what_a_narrow_step_left_out_crosses_later(void **state) {
+    static const uint32_t widths[] = {BLOCKS, 1, BLOCKS, 2, WIDTH};
+    const char *no_gpu = NULL;
+    const rp_dispatch d = {.padded = RAN, .padded_reqs = SEQS, .padded_logits = 2};
+    uint64_t stamps[SEQS] = {7, 8, 9};
+    border b;
+    rp_error err = {0};
+    (void)state;
+    if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
+    open_border(&b, "cuda:0", TOKENS);
+    b.in.stamps = stamps;
+    const engine_route route = engine_results_nowhere(&b.results);
+    for (size_t turn = 0; turn < sizeof widths / sizeof *widths; turn++) {
+        int32_t got[SEQS * BLOCKS];
+        if (turn % 2 == 1) /* other tables, which the next step has, too */
+            for (int32_t i = 0; i < SEQS * BLOCKS; i++)
+                b.in.b.block_tables[i] = (int32_t)turn * 100 + i;
+        for (int i = 0; i < SEQS; i++) stamps[i] += turn % 2;
+        CHECK_OK(engine_inputs_write(&b.in, &d, (engine_step_extent){.width = widths[turn]}, &route,
+                                     &err),
+                 &err);
+        CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
+        border_read(&b, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+        for (uint32_t i = 0; i < SEQS * BLOCKS; i++)
+            if (i % BLOCKS < widths[turn]) assert_int_equal(got[i], b.in.b.block_tables[i]);
+    }
+    border_close(&b);
+}
+
 /* A block that was written and never taken does not stand in the way of those behind it. */
 static void a_lost_block_is_forgotten(void **state) {
     const char *no_gpu = NULL;
@@ -342,6 +372,7 @@ int main(void) {
         cmocka_unit_test_teardown(kernels_are_of_one_compiler, nothing_left),
         cmocka_unit_test_teardown(steps_cross_the_border, nothing_left),
         cmocka_unit_test_teardown(tables_of_any_size_cross, nothing_left),
+        cmocka_unit_test_teardown(what_a_narrow_step_left_out_crosses_later, nothing_left),
         cmocka_unit_test_teardown(a_lost_block_is_forgotten, nothing_left),
         cmocka_unit_test_teardown(a_launch_that_fails_loses_nothing, nothing_left),
         cmocka_unit_test_teardown(copies_are_counted, nothing_left),

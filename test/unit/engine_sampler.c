@@ -48,6 +48,31 @@ static void philox_matches_random123(void **state) {
     }
 }
 
+/* The order of a sum of weights is its definition, which kernels have, too: blocks of 256, each by eight lanes, then what is left. */
+static void sums_have_an_order(void **state) {
+    static const uint32_t sizes[] = {0, 1, 8, 255, 256, 257, 511, 512, 513, 768, 1023, 1024};
+    float w[1024];
+    (void)state;
+    for (uint32_t i = 0; i < 1024; i++)
+        w[i] = (float)(base_philox_bits(7, i) >> 40) * (i % 5 ? 1e-9f : 1.0f);
+    for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
+        const uint32_t n = sizes[c], whole = n / 256 * 256;
+        double sum = 0, rest = 0;
+        for (uint32_t block = 0; block < whole; block += 256) {
+            double of_block = 0;
+            for (uint32_t lane = 0; lane < 8; lane++) {
+                double of_lane = 0;
+                for (uint32_t i = lane; i < 256; i += 8) of_lane += (double)w[block + i];
+                of_block += of_lane;
+            }
+            sum += of_block;
+        }
+        for (uint32_t i = whole; i < n; i++) rest += (double)w[i];
+        const double want = sum + rest, is = engine_logits_sum(w, n);
+        assert_memory_equal(&is, &want, sizeof is);
+    }
+}
+
 static void greedy_takes_the_first_of_equals(void **state) {
     (void)state;
     engine_sampling p = ENGINE_SAMPLING_GREEDY;
@@ -339,6 +364,7 @@ int main(void) {
         cmocka_unit_test(philox_matches_random123),
         cmocka_unit_test(greedy_takes_the_first_of_equals),
         cmocka_unit_test(passes_equal_plain_loops),
+        cmocka_unit_test(sums_have_an_order),
         cmocka_unit_test(wide_registers_change_no_bit),
         cmocka_unit_test(garbage_logits_are_named),
         cmocka_unit_test(draws_follow_the_distribution),

@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "gen/decode.h"
 #include "hal/cuda/code.h"
 #include "support/hasty.h"
@@ -157,6 +158,68 @@ static void tiles_of_1b_are_the_measured_ones(void **state) {
     assert_int_equal(d.cells, 3);
 }
 
+static void put_fit(size_t shape, uint32_t most, uint32_t n_sm, size_t shared, base_buf *b) {
+    gen_decode d = decode_of(shape, most);
+    rp_error err = {0};
+    base_buf_printf(b, "hidden %u, %u rows, %u multiprocessors, %zu KB\n", d.s.hidden, most, n_sm,
+                    shared >> 10);
+    if (gen_decode_fit(&d, n_sm, shared, &err) != RP_OK) {
+        base_buf_printf(b, "  %s\n", err.text);
+        return;
+    }
+    for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
+        char name[GEN_DECODE_NAME];
+        const gen_decode_tile *t = &d.tile[k % GEN_DECODE_MATRICES_];
+        const gen_decode_job *j = &d.job[k % GEN_DECODE_MATRICES_];
+        if (!gen_decode_has(&d, (gen_decode_kernel)k)) continue;
+        const gen_decode_launch l = gen_decode_launch_of(&d, (gen_decode_kernel)k);
+        gen_decode_name(&d, (gen_decode_kernel)k, name);
+        base_buf_printf(b, "  %s: %u blocks of %u threads, %zu bytes", name, l.blocks, l.threads,
+                        l.shared);
+        if (k < GEN_DECODE_MATRICES_ && most <= GEN_DECODE_FEW)
+            base_buf_printf(b, "; units %u tiles %u warps %u chunk %u slots %u group %u cap %u",
+                            t->units, t->tiles, t->warps, t->chunk, t->slots, t->group, t->cap);
+        else if (k < GEN_DECODE_MATRICES_)
+            base_buf_printf(b, "; units %u tiles %u stages %u slices %u splits %u parts %u",
+                            j->units, j->tiles, j->stages, j->slices, j->splits, j->parts);
+        base_buf_putc(b, '\n');
+    }
+    base_buf_printf(b, "  attention: splits %u warps %u ahead %d cells %u blocks %u\n",
+                    d.attention.splits, d.attention.warps, d.attention.ahead, d.cells,
+                    d.attention_blocks);
+}
+
+/* All that is chosen, as test/gen/decode.txt has it: for the GPU that sizes were measured on, for a smaller one and for one with little
+ * shared memory. BLESS=1 rewrites it. */
+static void choices_are_those_of_the_file(void **state) {
+    static const char path[] = "test/gen/decode.txt";
+    static const struct {
+        uint32_t n_sm;
+        size_t shared;
+    } gpus[] = {{N_SM, MAX_SHARED}, {78, MAX_SHARED}, {N_SM, 99 << 10}};
+    base_buf b;
+    char *want = NULL;
+    size_t size = 0;
+    rp_error err = {0};
+    (void)state;
+    base_buf_init(&b, 0);
+    for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++)
+        for (size_t s = 0; s < N_SHAPES; s++)
+            for (size_t c = 0; c < N_CLASSES; c++)
+                put_fit(s, classes[c], gpus[g].n_sm, gpus[g].shared, &b);
+    CHECK_OK(base_buf_status(&b, &err), &err);
+    if (BLESSING()) CHECK_OK(base_file_write_atomic(path, b.data, b.len, &err), &err);
+    CHECK_OK(base_file_read(path, 1 << 20, &want, &size, &err), &err);
+    for (size_t at = 0, line = 1; at < b.len; at++) {
+        if (at >= size || want[at] != b.data[at])
+            fail_msg("%s: line %zu is another now; (BLESS=1 rewrites it)", path, line);
+        line += want[at] == '\n';
+    }
+    assert_int_equal(size, b.len);
+    base_free(want);
+    base_buf_done(&b);
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     const struct {
         uint32_t most, hidden, head_dim, ffn;
@@ -231,6 +294,7 @@ int main(void) {
         cmocka_unit_test(jobs_are_all_columns),
         cmocka_unit_test(no_blocks_share_logits),
         cmocka_unit_test(tiles_of_1b_are_the_measured_ones),
+        cmocka_unit_test(choices_are_those_of_the_file),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(heads_that_share_too_much_are_refused),
         cmocka_unit_test(it_compiles),

@@ -93,7 +93,21 @@ static void registration_is_checked(void **state) {
     d.n_results = 2;
     d.result_like = 0;
     assert_int_equal(rp_op_register(&d, NULL), RP_INVALID);
+    d.n_results = 1;
+    for (int like = 64; like < 67; like++) {
+        char why[100];
+        rp_error err = {0};
+        d.result_like = like;
+        assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
+        (void)snprintf(why, sizeof why,
+                       "custom op test::other: result_like %d; an op has at most 64 operands",
+                       like);
+        assert_string_equal(err.text, why);
+    }
     assert_null(ir_custom_find("test::other"));
+    d.name = "test::last";
+    d.result_like = 63;
+    assert_int_equal(rp_op_register(&d, NULL), RP_OK);
     assert_non_null(ir_custom_find("test::scale"));
 }
 

@@ -202,6 +202,22 @@ static void bad_text_is_refused(void **state) {
     }
 }
 
+/* What may be a name is looked for; longer words are none. */
+static void names_have_an_end(void **state) {
+    fixture *f = *state;
+    char name[300];
+    memset(name, 'n', sizeof name);
+    for (size_t n = 254; n < 258; n++) {
+        const char *p = name;
+        ir_dim d;
+        rp_error err = {0};
+        name[n] = 0;
+        assert_int_equal(ir_dim_parse(f->t, &p, &d, &err), RP_INVALID);
+        assert_int_equal(strcmp(err.text, "a symbol's name is over 255 bytes") == 0, n > 255);
+        name[n] = 'n';
+    }
+}
+
 /* --- random forms ---------------------------------------------------------- */
 
 static uint64_t rng;
@@ -484,6 +500,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(unknown_sizes_have_a_nominal_one, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_text_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_have_an_end, setup, teardown),
         cmocka_unit_test_setup_teardown(random_forms_agree_with_brute_force, setup, teardown),
         cmocka_unit_test_setup_teardown(long_forms_are_factored, setup, teardown),
     };

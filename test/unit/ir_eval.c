@@ -173,6 +173,34 @@ static void blocks_are_ggufs(void **state) {
     for (int i = 0; i < 32; i++) assert_true(v[i] == i - 16);
 }
 
+/* Of equals the first is what the scale is of, which is kept to the bit; halves go up, in q8_0 away from zero. */
+static void ties_of_blocks_are_ggufs(void **state) {
+    double x[32] = {0}, v[32];
+    uint8_t block[34];
+    (void)state;
+    for (int turned = 0; turned < 2; turned++) {
+        const double sign = turned ? -1 : 1;
+        x[3] = -4 * sign;
+        x[20] = 4 * sign;
+        x[4] = 0.25 * sign; /* half of a step */
+        ir_pack(RP_DTYPE_Q4_0, x, 32, block);
+        ir_unpack(RP_DTYPE_Q4_0, block, 32, v);
+        assert_true(v[3] == -4 * sign && v[20] == 3.5 * sign && v[4] == 0.5 * sign);
+        for (int i = 5; i < 20; i++) assert_true(v[i] == 0);
+    }
+    memset(x, 0, sizeof x);
+    x[0] = -3, x[31] = 12, x[1] = -2.5, x[2] = 11.5, x[17] = 11.25;
+    ir_pack(RP_DTYPE_Q4_1, x, 32, block);
+    ir_unpack(RP_DTYPE_Q4_1, block, 32, v);
+    assert_true(v[0] == -3 && v[31] == 12 && v[1] == -2 && v[2] == 12 && v[17] == 11 && v[9] == 0);
+    memset(x, 0, sizeof x);
+    x[7] = 127, x[8] = -127, x[9] = 0.5, x[10] = -0.5, x[11] = -1.5, x[12] = 126.25;
+    ir_pack(RP_DTYPE_Q8_0, x, 32, block);
+    ir_unpack(RP_DTYPE_Q8_0, block, 32, v);
+    assert_true(v[7] == 127 && v[8] == -127 && v[9] == 1 && v[10] == -1 && v[11] == -2 &&
+                v[12] == 126);
+}
+
 /* Packing stays within half a step, and packing its own result changes nothing. */
 static void packing_is_near_and_idempotent(void **state) {
     static const struct {
@@ -531,6 +559,7 @@ int main(void) {
         cmocka_unit_test(plain_types_pack),
         cmocka_unit_test(wide_integers_pack),
         cmocka_unit_test(blocks_are_ggufs),
+        cmocka_unit_test(ties_of_blocks_are_ggufs),
         cmocka_unit_test(packing_is_near_and_idempotent),
         cmocka_unit_test(int16_rows_hold_q_scale_and_sum),
         cmocka_unit_test(integers_wrap),

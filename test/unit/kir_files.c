@@ -4,6 +4,7 @@
  * `; --- COMMAND` and what it must give:
  *   cat    the printed form          error  what parser or verifier says
  *   c      host C of the function    cuda   its CUDA C (compiled elsewhere)
+ *   item-N                           one item of it in a kernel of N threads
  *   cpu-schedule, cuda-schedule      what the rules of the target make of it
  * Where a schedule stands behind the function:
  *   schedule  the printed form       refused  what parser or verifier says
@@ -102,6 +103,20 @@ static const sched_target *target_of(const char *command) {
     return sched_target_find(name);
 }
 
+/* Of "item-N"; 0: the command is another one. */
+static uint32_t threads_of(const char *command) {
+    uint32_t n = 0;
+    return sscanf(command, "item-%u", &n) == 1 ? n : 0;
+}
+
+static rp_status print_item(const kir_func *f, uint32_t threads, base_buf *out, rp_error *err) {
+    sched *s = NULL;
+    RP_TRY(sched_make(&sched_cuda, f, &s, err));
+    rp_status st = gen_cuda_item(s, "one", threads, out, err);
+    sched_free(s);
+    return st;
+}
+
 static rp_status run_command(const char *name, const char *command, const char *text, size_t len,
                              base_buf *out, rp_error *err) {
     kir_func *f = NULL;
@@ -125,6 +140,8 @@ static rp_status run_command(const char *name, const char *command, const char *
         if (st == RP_OK) st = compiles(&body, name, err);
     } else if (strcmp(command, "cuda") == 0) {
         st = render_cuda(f, &body, err);
+    } else if (threads_of(command)) {
+        st = print_item(f, threads_of(command), &body, err);
     } else if (target_of(command)) {
         st = print_schedule(target_of(command), f, &body, err);
     } else {

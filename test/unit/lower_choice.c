@@ -72,6 +72,27 @@ static void each_choice_has_a_text(void **state) {
                 }
 }
 
+/* What the rules have chosen themselves is no choice beside theirs, and what lies beside it lies beside theirs. */
+static void own_rows_are_the_rules(void **state) {
+    static const uint16_t tiles[] = {64, 128, 256};
+    const lower_kernel host = {.may = LOWER_MAY(ROWS), .rows = 1000, .own_rows = 24};
+    lower_kernel gpu = {.may = LOWER_MAY(ROWS), .own_rows = 128, .n_tiles = 3};
+    const struct {
+        const lower_kernel *k;
+        int rows[5], n, near[2], n_near;
+    } of[] = {{&host, {0, 12, 48, 84, 168}, 5, {12, 48}, 2}, {&gpu, {0, 64, 256}, 3, {64, 256}, 2}};
+    lower_choice all[LOWER_MAX_CHOICES];
+    (void)state;
+    memcpy(gpu.tiles, tiles, sizeof tiles);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_int_equal(lower_choices(of[i].k, GEN_ISA_AVX2, all), of[i].n);
+        for (int k = 0; k < of[i].n; k++) assert_int_equal(all[k].rows, of[i].rows[k]);
+        const lower_choice none = {0};
+        assert_int_equal(lower_choices_near(of[i].k, GEN_ISA_AVX2, &none, all), of[i].n_near);
+        for (int k = 0; k < of[i].n_near; k++) assert_int_equal(all[k].rows, of[i].near[k]);
+    }
+}
+
 /* A record of another version, or of another machine, is none. */
 static void other_texts_are_refused(void **state) {
     static const char *const texts[] = {
@@ -98,6 +119,7 @@ static void other_texts_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_choice_has_a_text),
+        cmocka_unit_test(own_rows_are_the_rules),
         cmocka_unit_test(other_texts_are_refused),
     };
     return cmocka_run_group_tests_name("lower_choice", tests, NULL, NULL);

@@ -44,6 +44,7 @@ static void chatml_is_recognised(void **state) {
     recognised(FOR SYSTEM("Be kind.") ROLE_CONTENT "{% endfor %}" GENERATION, "Be kind.");
     recognised(FOR SYSTEM("It\\'s \\\"so\\\"\\nnow") ROLE_CONTENT "{% endfor %}",
                "It's \"so\"\nnow");
+    recognised(FOR SYSTEM("a\\tb\\rc\\\\d") ROLE_CONTENT "{% endfor %}", "a\tb\rc\\d");
     recognised(
         "{%- for message in messages -%}\n  {{ \"<|im_start|>\" + message[\"role\"] + \"\\n\""
         " + message[\"content\"] + \"<|im_end|>\\n\" }}\n{%- endfor -%}\n",
@@ -71,6 +72,7 @@ static void others_are_refused(void **state) {
     refused("{");
     refused("x");
     refused(FOR SYSTEM("a' + name + 'b") ROLE_CONTENT "{% endfor %}");
+    refused(FOR SYSTEM("a\\x") ROLE_CONTENT "{% endfor %}");
     refused(FOR SYSTEM("a\x02") ROLE_CONTENT "{% endfor %}");
     refused(FOR SYSTEM("a\\\x01") ROLE_CONTENT "{% endfor %}");
 }

@@ -783,8 +783,59 @@ static void files_on_disk(void **state) {
     base_buf_done(&file);
 }
 
+/* Bytes of a file in messages: 64 of them, and what is no letter is a question mark. */
+static void labels_are_cut(void **state) {
+    char text[70];
+    (void)state;
+    memset(text, 'n', sizeof text);
+    assert_string_equal(model_label_of((base_str){"", 0}).text, "");
+    assert_string_equal(model_label_of((base_str){" a~\x7f\x1f\xc3\n\0", 8}).text, " a~?????");
+    for (size_t n = 62; n < sizeof text; n++) {
+        const model_label label = model_label_of((base_str){text, n});
+        assert_int_equal(strlen(label.text), n > 64 ? 67 : n);
+        assert_string_equal(label.text + (n > 64 ? 64 : n), n > 64 ? "..." : "");
+    }
+}
+
+/* The table of stored types, and sizes of rows and tensors, whatever a file says. */
+static void types_and_sizes_are_known(void **state) {
+    static const struct {
+        uint32_t ggml;
+        const char *name;
+        rp_dtype type;
+        size_t block, bytes;
+    } of[] = {{0, "F32", RP_DTYPE_F32, 1, 4},     {1, "F16", RP_DTYPE_F16, 1, 2},
+              {2, "Q4_0", RP_DTYPE_Q4_0, 32, 18}, {3, "Q4_1", RP_DTYPE_Q4_1, 32, 20},
+              {8, "Q8_0", RP_DTYPE_Q8_0, 32, 34}, {30, "BF16", RP_DTYPE_BF16, 1, 2}};
+    const uint64_t huge[] = {UINT64_C(1) << 32, UINT64_C(1) << 30, 4}, none[] = {32, 0};
+    rp_dtype t;
+    size_t n = 77;
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_true(model_type_of_ggml(of[i].ggml, &t) && t == of[i].type);
+        assert_int_equal(model_ggml_of_type(of[i].type), of[i].ggml);
+        assert_string_equal(model_ggml_name(of[i].ggml), of[i].name);
+        assert_non_null(strstr(model_types_supported(), of[i].name));
+        assert_true(model_row_size(of[i].type, 3 * of[i].block, &n) && n == 3 * of[i].bytes);
+        assert_int_equal(model_row_size(of[i].type, 3 * of[i].block + 1, &n), of[i].block == 1);
+    }
+    assert_false(model_type_of_ggml(12, &t));
+    assert_string_equal(model_ggml_name(12), "Q4_K");
+    assert_false(model_type_of_ggml(4, &t)); /* a hole in the numbers */
+    assert_string_equal(model_ggml_name(4), "unknown");
+    assert_true(model_ggml_of_type(RP_DTYPE_I64) == UINT32_MAX);
+    n = 77;
+    assert_false(model_dims_size(RP_DTYPE_F32, huge, 3, &n));
+    assert_false(model_dims_size(RP_DTYPE_F32, huge, 0, &n));
+    assert_int_equal(n, 77);
+    assert_true(model_dims_size(RP_DTYPE_F32, huge, 1, &n) && n == (size_t)1 << 34);
+    assert_true(model_dims_size(RP_DTYPE_Q4_0, none, 2, &n) && n == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_are_cut),
+        cmocka_unit_test(types_and_sizes_are_known),
         cmocka_unit_test(values_of_every_kind),
         cmocka_unit_test(tensors_by_name),
         cmocka_unit_test(bad_headers),

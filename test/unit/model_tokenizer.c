@@ -189,6 +189,8 @@ static void special_tokens_come_first(void **state) {
     uint32_t id = 0;
     CHECK_OK(model_tokenizer_find(t, base_str_of("<|im_end|>"), &id, &err), &err);
     assert_int_equal(id, 103);
+    CHECK_OK(model_tokenizer_find(t, base_str_of("<|im_end|>x"), &id, &err), &err);
+    assert_int_equal(id, MODEL_NO_ID);
     base_buf out = {0};
     CHECK_OK(model_tokenizer_decode(t, (uint32_t[]){103, 105}, 2, false, &out, &err), &err);
     assert_string_equal(out.data, "<user>"); /* control tokens have no text of their own */
@@ -467,6 +469,24 @@ static void byte_tokenizer(void **state) {
     assert_memory_equal(out.data, text.data, 256);
     encodes(t, "a<|im_end|>", MODEL_ENCODE_PARSE_SPECIAL, "a|<|im_end|>");
     encodes(t, "<|im", MODEL_ENCODE_PARSE_SPECIAL, "<|||i|m");
+    /* A token is what the whole text is. */
+    static const struct {
+        const char *text;
+        uint32_t id;
+    } found[] = {{"<|endoftext|>", 256},
+                 {"<|im_start|>", 257},
+                 {"<|im_end|>", 258},
+                 {"<|im_end|>x", MODEL_NO_ID},
+                 {"x<|im_end|>", MODEL_NO_ID},
+                 {"a", 'a'},
+                 {"ab", MODEL_NO_ID},
+                 {"", MODEL_NO_ID},
+                 {"\377", 255}};
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        uint32_t id = 0;
+        CHECK_OK(model_tokenizer_find(t, base_str_of(found[i].text), &id, &err), &err);
+        assert_int_equal(id, found[i].id);
+    }
     base_buf_clear(&out);
     CHECK_OK(model_tokenizer_decode(t, (uint32_t[]){287, 257, 'x'}, 3, false, &out, &err), &err);
     assert_string_equal(out.data, "<287>x");

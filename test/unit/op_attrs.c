@@ -253,6 +253,19 @@ static void schemas_are_checked(void **state) {
         if (!strstr(err.text, bad[i].error)) fail_msg("%zu: %s", i, err.text);
     }
     rp_error err = {0};
+    char longest[65];
+    const rp_op_attr long_name = {.name = longest};
+    memset(longest, 'n', sizeof longest);
+    for (size_t length = 63; length < sizeof longest; length++) { /* names have up to 63 bytes */
+        const rp_op_desc of = {
+            .size = sizeof of, .name = "attrs::long", .attrs = &long_name, .n_attrs = 1};
+        longest[length] = 0;
+        err = (rp_error){0};
+        assert_int_equal(rp_op_register(&of, &err), length < 64 ? RP_OK : RP_INVALID);
+        if (length == 64) assert_non_null(strstr(err.text, "attribute 0 has no kind or no name"));
+        longest[length] = 'n';
+    }
+    err = (rp_error){0};
     rp_op_desc d = {.size = sizeof d, .name = "attrs::bad", .n_attrs = 3};
     assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
     assert_string_equal(err.text, "custom op attrs::bad: 3 attributes at NULL");

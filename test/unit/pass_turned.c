@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum spelling { HALVES, PAIRS, ROTATE_HALF, PARTIAL, SPELLINGS } spelling;
-typedef enum norming { RMS, LAYER, BY_DIVISION, HALF_FORMAT, NONE, NORMINGS } norming;
+typedef enum norming { RMS, LAYER, BY_DIVISION, HALF_FORMAT, NONE, OVER_HEADS, NORMINGS } norming;
 
 static float x[T * WIDTH], angles[2][T * D], wq[WIDTH * WIDTH], wk[KV * D * WIDTH], w[D], b[D];
 static int32_t slots[T];
@@ -46,6 +46,7 @@ static rp_tensor normed(norming how, rp_tensor h, rp_tensor weight, rp_tensor bi
         return rp_mul(weight, rp_div(h, rp_sqrt(ms)));
     case HALF_FORMAT:
         return rp_cast(rp_cast(rp_rms_norm(h, weight, 1e-6), RP_DTYPE_F16), RP_DTYPE_F32);
+    case OVER_HEADS: return rp_mul(h, rp_rsqrt(rp_sum(rp_mul(h, h), 1, true)));
     default: return rp_mul(h, weight);
     }
 }
@@ -162,7 +163,11 @@ static void each_spelling_is_one_kernel_or_two(void **state) {
             made eager, on, apart, stored, all;
             rp_graph *g = trace((spelling)how, (norming)by);
             bool wide = how == ROTATE_HALF;
-            uint32_t n = by == NONE ? 0 : 2;
+            uint32_t n = by == NONE || by == OVER_HEADS ? 0 : 2;
+            if (by == OVER_HEADS && how != HALVES) {
+                rp_graph_free(g);
+                continue;
+            }
             compute(g, wide, SETTINGS("level=0"), &eager);
             compute(g, wide, SETTINGS("level=2"), &on);
             compute(g, wide, SETTINGS("level=2", "pass_config.enable_qk_norm_rope_fusion=false"),

@@ -126,6 +126,11 @@ static void a_variant_may_be_nothing(void **state) {
     plan_print(f.p, &text);
     CHECK_OK(base_buf_status(&text, &err), &err);
     assert_non_null(strstr(text.data, "by rows: <= 8 nothing | "));
+    assert_null(strstr(text.data, "{}")); /* attributes, of which the call has none */
+    base_buf_clear(&text);
+    f.p->launches[2].attrs = "{times=3}";
+    plan_print(f.p, &text);
+    assert_non_null(strstr(text.data, "call plan_exec::sizes(%0, out output:y) {times=3}\n"));
     base_buf_done(&text);
     close_plan(&f);
 }
@@ -276,6 +281,72 @@ static void poison_is_in_what_grows(void **state) {
     memset(value, 0, 16 * 32);
     CHECK_OK(plan_exec_poison(f.x, &err), &err);
     for (size_t i = 0; i < 16 * 32; i++) assert_int_equal(value[i], 0xff);
+    close_plan(&f);
+}
+
+/* Half as much again as these sizes want, and nothing of what there was before. */
+static void what_grows_gives_back_what_it_had(void **state) {
+    static const int64_t sizes[] = {16, 64, 90, 100, 3};
+    static const size_t bytes[] = {16 * 48, 64 * 48, 64 * 48, 100 * 48, 100 * 48};
+    rp_error err = {0};
+    fixture f = {.p = small_plan()};
+    float x[4096];
+    (void)state;
+    f.p->symbols[1].max = INT64_MAX;
+    CHECK_OK(plan_seal(f.p, &err), &err);
+    CHECK_OK(hal_open("cpu", 1, &f.d, &err), &err);
+    plan_exec_options opt = {.device = f.d, .builtin = find};
+    CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+    CHECK_OK(plan_bound_new(f.x, 0, 1, &f.b, &err), &err);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    const uint64_t before = hal_live_bytes(f.d);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, sizes[i]}, &err), &err);
+        assert_int_equal(hal_live_bytes(f.d) - before, bytes[i]);
+    }
+    close_plan(&f);
+}
+
+/* Code is the first one's, arena and inputs are its own, params and states what they are when it is made. */
+static void one_of_a_family_begins_with_params_and_states(void **state) {
+    static const plan_seg segs[] = {PLAN_INPUT, PLAN_OUTPUT, PLAN_PARAM, PLAN_STATE};
+    rp_error err = {0};
+    fixture f = {.p = small_plan()};
+    plan_leaf w[2] = {leaf_of("v"), leaf_of("w")}, kept[2] = {leaf_of("r"), leaf_of("s")};
+    plan_bound *b = NULL;
+    plan_exec *y = NULL;
+    float at[4][2], other;
+    (void)state;
+    f.p->params = w, f.p->n_params = 2;
+    f.p->states = kept, f.p->n_states = 2;
+    CHECK_OK(hal_open("cpu", 1, &f.d, &err), &err);
+    plan_exec_options opt = {.device = f.d, .builtin = find};
+    CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+    CHECK_OK(plan_bound_new(f.x, 0, 1, &f.b, &err), &err);
+    for (int s = 0; s < 4; s++)
+        for (uint32_t i = 0; i < 2; i++) plan_exec_set(f.x, segs[s], i, &at[s][i]);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 1}, &err), &err);
+    CHECK_OK(plan_exec_again(f.x, f.d, &y, &err), &err);
+    for (int s = 0; s < 4; s++)
+        for (uint32_t i = 0; i < 2; i++)
+            assert_ptr_equal(plan_exec_get(y, segs[s], i), s < 2 ? NULL : &at[s][i]);
+    CHECK_OK(plan_bound_new(y, 0, 1, &b, &err), &err);
+    assert_int_equal(plan_exec_bind(y, b, (int64_t[]){1, 1}, &err), RP_INVALID);
+    assert_string_equal(err.text, "plan small: x is not set");
+    err = (rp_error){0};
+    plan_exec_set(y, PLAN_INPUT, 0, &other);
+    plan_exec_set(y, PLAN_STATE, 1, &other);
+    assert_ptr_equal(plan_exec_get(f.x, PLAN_INPUT, 0), &at[0][0]);
+    assert_ptr_equal(plan_exec_get(f.x, PLAN_STATE, 1), &at[3][1]);
+    CHECK_OK(plan_exec_bind(y, b, (int64_t[]){1, 9}, &err), &err);
+    assert_ptr_equal(b->launches[0].fn.host, kernel_large);
+    assert_ptr_not_equal(plan_exec_arena(y), plan_exec_arena(f.x));
+    assert_ptr_equal(b->launches[0].arg[0], &other);
+    assert_ptr_equal(f.b->launches[0].arg[0], &at[0][0]);
+    plan_bound_free(b);
+    plan_exec_free(y);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 9}, &err), &err);
+    assert_ptr_equal(f.b->launches[0].fn.host, kernel_large);
     close_plan(&f);
 }
 
@@ -486,6 +557,8 @@ int main(void) {
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
         cmocka_unit_test(blocks_are_those_of_the_variant),
         cmocka_unit_test(poison_is_in_what_grows),
+        cmocka_unit_test(what_grows_gives_back_what_it_had),
+        cmocka_unit_test(one_of_a_family_begins_with_params_and_states),
         cmocka_unit_test(code_that_is_gone_is_told),
         cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
         cmocka_unit_test(what_is_missing_is_named),

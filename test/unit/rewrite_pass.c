@@ -96,6 +96,8 @@ static enum {
     LATE,
     OTHER_TYPE,
     OTHER_DTYPE,
+    OTHER_ROWS,
+    OTHER_COLUMNS,
     LEAF,
     ADDS,
     NO_NODE
@@ -116,9 +118,11 @@ static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
             return RP_UNSUPPORTED;
         }
         rp_tensor x = rp_rewrite_value(r, doing == LATE ? i : doing == NO_NODE ? 999 : n.in[0]);
-        rp_tensor y = doing == OTHER_TYPE    ? rp_sum(x, 0, false)
-                      : doing == OTHER_DTYPE ? rp_cast(x, RP_DTYPE_F16)
-                                             : rp_neg(x);
+        rp_tensor y = doing == OTHER_TYPE      ? rp_sum(x, 0, false)
+                      : doing == OTHER_DTYPE   ? rp_cast(x, RP_DTYPE_F16)
+                      : doing == OTHER_ROWS    ? rp_sum(x, 0, true)
+                      : doing == OTHER_COLUMNS ? rp_sum(x, 1, true)
+                                               : rp_neg(x);
         if (doing == ADDS) (void)rp_input(y.graph, "more", RP_DTYPE_F32, RP_SHAPE(1));
         st = rp_rewrite_replace(r, i, y, err);
         if (st != RP_OK) return st;
@@ -385,6 +389,8 @@ static void failures_are_told_or_left_out(void **state) {
                                       [LATE] = "in ascending order",
                                       [OTHER_TYPE] = "cannot stand for it",
                                       [OTHER_DTYPE] = "cannot stand for it",
+                                      [OTHER_ROWS] = "cannot stand for it",
+                                      [OTHER_COLUMNS] = "cannot stand for it",
                                       [LEAF] = "belongs to the graph's caller",
                                       [ADDS] = "it added an input",
                                       [NO_NODE] = "has no node 999"};
@@ -405,6 +411,27 @@ static void failures_are_told_or_left_out(void **state) {
         heard_done(&heard);
         assert_true(y == 2);
     }
+}
+
+/* Only what a constant gives is one, through views of it, and of what is no tensor nothing is asked. */
+static void numbers_are_those_of_constants(void **state) {
+    rp_error err = {0};
+    double v = 0;
+    rp_graph *g = rp_graph_new("numbers");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3)), seven;
+    (void)state;
+    seven = rp_broadcast(rp_const(g, RP_DTYPE_F32, 7), RP_SHAPE(2, 3));
+    assert_true(rp_tensor_number(seven, &v) && v == 7);
+    assert_true(rp_tensor_number(seven, NULL));
+    assert_true(rp_tensor_number(rp_reshape(seven, RP_SHAPE(6)), &v) && v == 7);
+    v = 1;
+    assert_false(rp_tensor_number(x, &v));
+    assert_false(rp_tensor_number((rp_tensor){0}, &v));
+    assert_false(rp_tensor_number((rp_tensor){g, UINT32_MAX, x.id}, &v));
+    assert_true(v == 1);
+    rp_tensor y = rp_add(x, seven);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    rp_graph_free(g);
 }
 
 /* A function of rp_jit is one of its compiles. */
@@ -604,6 +631,7 @@ int main(void) {
         cmocka_unit_test_setup(orders_are_tried_apart, fresh),
         cmocka_unit_test_setup(code_replaces_nodes, fresh),
         cmocka_unit_test_setup(failures_are_told_or_left_out, fresh),
+        cmocka_unit_test(numbers_are_those_of_constants),
         cmocka_unit_test_setup(functions_have_passes, fresh),
         cmocka_unit_test_setup(models_have_passes, fresh),
         cmocka_unit_test_setup(a_model_without_a_pass_is_not_stored, fresh),
