@@ -339,6 +339,25 @@ static rp_compiled *compile_scaled(rp_device *d) {
     return c;
 }
 
+/* What a call reads and writes again needs places of its own as an output does. */
+static void what_is_updated_has_its_own_places(void **state) {
+    static const char *const text[] = {
+        "graph @scaled: input m, f32[4,6] of strides 1, 1, is written, and several of its elements "
+        "are one place; give each a place of its own",
+        "graph @scaled: input m and output out0, which are written, share memory"};
+    rp_compiled *c = compile_scaled(NULL);
+    const rp_view m[] = {view(z, ROWS, COLS, 1, 1), view(y, ROWS, COLS, 1, ROWS)};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        const rp_view in[] = {dense(x, ROWS, COLS), m[i]}, out = dense(y, ROWS, COLS);
+        assert_int_equal(rp_compiled_run_views(c, in, 2, &out, 1, NULL, &err), RP_INVALID);
+        assert_string_equal(err.text, text[i]);
+        for (int k = 0; k < ROWS * COLS; k++) assert_true(y[k] == -1 && z[k] == -1);
+    }
+    rp_compiled_free(c);
+}
+
 /* How a function calls a graph: which of x, m and y are views of what it was given, the first two turned, the last from its end. */
 typedef struct captured {
     rp_compiled *c;
@@ -597,6 +616,7 @@ int main(void) {
         cmocka_unit_test_setup(copies_are_told, fresh),
         cmocka_unit_test(views_of_blocks_are_dense),
         cmocka_unit_test_setup(bad_views_are_told, fresh),
+        cmocka_unit_test_setup(what_is_updated_has_its_own_places, fresh),
         cmocka_unit_test_setup(empty_views, fresh),
         cmocka_unit_test_setup(captured_calls, fresh),
         cmocka_unit_test_setup(captured_calls_of_a_gpu, fresh),
