@@ -315,6 +315,69 @@ static void empty_views(void **state) {
     rp_compiled_free(c);
 }
 
+/* --- a device that copies late --------------------------------------------------------------- */
+
+static struct {
+    void *to;
+    const void *from;
+    size_t size;
+} queued;
+
+static rp_status copy_late(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
+    (void)d, (void)err;
+    queued.to = to;
+    queued.from = from;
+    queued.size = size;
+    return RP_OK;
+}
+
+static rp_status do_queued(hal_device *d, rp_error *err) {
+    (void)d, (void)err;
+    if (queued.size) memcpy(queued.to, queued.from, queued.size);
+    queued.size = 0;
+    return RP_OK;
+}
+
+static bool reaches_none(const hal_device *d, const void *p) {
+    (void)d, (void)p;
+    return false;
+}
+
+/* What is written is there once the queue has come to it. */
+static void a_copy_back_is_waited_for(void **state) {
+    static const hal_device_ops ops = {
+        .reaches = reaches_none, .copy = copy_late, .synchronize = do_queued};
+    hal_device d = {.ops = &ops};
+    float at_device[3] = {5, 6, 7};
+    rp_error err = {0};
+    base_view v = {.at = (char *)y, .element = 4, .rank = 1, .dim = {3}, .stride = {8}};
+    (void)state;
+    CHECK_OK(device_view_copy(&d, &v, at_device, false, &err), &err);
+    for (int i = 0; i < 6; i++) assert_true(y[i] == (i % 2 ? -1 : at_device[i / 2]));
+}
+
+static bool reaches_x(const hal_device *d, const void *p) {
+    (void)d;
+    return (const char *)p >= (const char *)x && (const char *)p < (const char *)x + sizeof x;
+}
+
+/* By its first byte in memory, wherever its first element is. */
+static void a_view_is_where_its_elements_are(void **state) {
+    static const hal_device_ops ops = {.reaches = reaches_x};
+    const hal_device d = {.ops = &ops};
+    const int64_t last = ROWS * COLS - 1;
+    const base_view all = {
+        .at = (char *)x, .element = 4, .rank = 1, .dim = {last + 1}, .stride = {4}};
+    base_view back = all, below = all;
+    (void)state;
+    back.at += 4 * last;
+    back.stride[0] = -4;
+    below.at -= 4;
+    assert_true(device_view_reached(&d, &all));
+    assert_true(device_view_reached(&d, &back));
+    assert_false(device_view_reached(&d, &below));
+}
+
 /* --- captured calls, and backends of others -------------------------------------------------- */
 
 #define CHECK_IN(text, part) \
@@ -337,6 +400,25 @@ static rp_compiled *compile_scaled(rp_device *d) {
     rp_graph_free(g);
     rp_config_free(cfg);
     return c;
+}
+
+/* What a call reads and writes again needs places of its own as an output does. */
+static void what_is_updated_has_its_own_places(void **state) {
+    static const char *const text[] = {
+        "graph @scaled: input m, f32[4,6] of strides 1, 1, is written, and several of its elements "
+        "are one place; give each a place of its own",
+        "graph @scaled: input m and output out0, which are written, share memory"};
+    rp_compiled *c = compile_scaled(NULL);
+    const rp_view m[] = {view(z, ROWS, COLS, 1, 1), view(y, ROWS, COLS, 1, ROWS)};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        const rp_view in[] = {dense(x, ROWS, COLS), m[i]}, out = dense(y, ROWS, COLS);
+        assert_int_equal(rp_compiled_run_views(c, in, 2, &out, 1, NULL, &err), RP_INVALID);
+        assert_string_equal(err.text, text[i]);
+        for (int k = 0; k < ROWS * COLS; k++) assert_true(y[k] == -1 && z[k] == -1);
+    }
+    rp_compiled_free(c);
 }
 
 /* How a function calls a graph: which of x, m and y are views of what it was given, the first two turned, the last from its end. */
@@ -597,7 +679,10 @@ int main(void) {
         cmocka_unit_test_setup(copies_are_told, fresh),
         cmocka_unit_test(views_of_blocks_are_dense),
         cmocka_unit_test_setup(bad_views_are_told, fresh),
+        cmocka_unit_test_setup(what_is_updated_has_its_own_places, fresh),
         cmocka_unit_test_setup(empty_views, fresh),
+        cmocka_unit_test_setup(a_view_is_where_its_elements_are, fresh),
+        cmocka_unit_test_setup(a_copy_back_is_waited_for, fresh),
         cmocka_unit_test_setup(captured_calls, fresh),
         cmocka_unit_test_setup(captured_calls_of_a_gpu, fresh),
         cmocka_unit_test_setup(views_that_no_graph_has, fresh),

@@ -277,10 +277,33 @@ static void so_much_is_filled_of_stand_ins(void **state) {
     autograph_stands_done(&s);
 }
 
+/* What an output says of its run is what was set last, in memory of its own. */
+static void an_output_says_how_it_ran(void **state) {
+    rp_error err = {0};
+    rp_output *o = NULL;
+    const rp_value none = rp_value_none();
+    char why[] = "a limit";
+    const size_t before = base_live();
+    (void)state;
+    CHECK_OK(autograph_output_new(&none, NULL, 0, RP_RAN_EAGER, why, &o, &err), &err);
+    why[0] = 'x';
+    assert_string_equal(rp_output_reason(o), "a limit");
+    autograph_output_set_ran(o, RP_RAN_CAPTURE, why);
+    why[0] = 'y';
+    assert_string_equal(rp_output_reason(o), "x limit");
+    assert_int_equal(rp_output_ran(o), RP_RAN_CAPTURE);
+    autograph_output_set_ran(o, RP_RAN_REPLAY, NULL);
+    assert_string_equal(rp_output_reason(o), "");
+    assert_int_equal(rp_output_ran(o), RP_RAN_REPLAY);
+    rp_output_free(o);
+    assert_int_equal(base_live(), before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_table_is_sent_when_it_changed, open_device, close_device),
         cmocka_unit_test(a_pack_takes_what_is_small),
+        cmocka_unit_test(an_output_says_how_it_ran),
         cmocka_unit_test_setup_teardown(packs_go_at_once_where_there_is_room, open_device,
                                         close_device),
         cmocka_unit_test_setup_teardown(rows_that_are_not_given_are_zeros, open_device,

@@ -74,6 +74,11 @@ static void make_all(void) {
         add(tensor(RP_DTYPE_F32, 1, 0, 2, x + i));
         all[n_all - 1].state = true;
     }
+    for (int i = 1; i < 4; i++) { /* what is copied in, and what may be fewer */
+        add(tensor(RP_DTYPE_F32, 1, 0, 2, x));
+        all[n_all - 1].indirect = i & 1;
+        all[n_all - 1].rows = i & 2;
+    }
 }
 
 static char *key_of(const rp_value *v, size_t *n) {

@@ -271,13 +271,41 @@ static void every_allocation_may_fail(void **state) {
         }
 }
 
+/* In a message: no byte that a terminal acts on, whole characters, and so many of them. */
+static void text_is_shown_in_a_line(void **state) {
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"a\nb\tc", "a?b?c"},
+        {"\x1b[1m\x7f~ ", "?[1m?~ "},
+        {"\xc3\xa9", "\xc3\xa9"},
+        {"\xff\xc3\xa9", "???"},
+    };
+    char text[CONFIG_SHOWN + 8], out[CONFIG_SHOWN], want[CONFIG_SHOWN + 8];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(config_shown(cases[i][0], out), cases[i][1]);
+    for (size_t n = CONFIG_SHOWN - 2; n < CONFIG_SHOWN + 2; n++) {
+        memset(text, 'x', n);
+        text[n] = 0;
+        memcpy(want, text, n + 1);
+        if (n >= CONFIG_SHOWN) memcpy(want + CONFIG_SHOWN - 4, "...", 4);
+        assert_string_equal(config_shown(text, out), want);
+    }
+    memcpy(text + CONFIG_SHOWN - 5, "\xc3\xa9", 2); /* half of it would be kept */
+    memcpy(want, text, CONFIG_SHOWN - 5);
+    memcpy(want + CONFIG_SHOWN - 5, "...", 4);
+    assert_string_equal(config_shown(text, out), want);
+}
+
 /* A path is text of any bytes: what is no UTF-8 is shown as U+FFFD, byte by byte, and nothing else is lost. */
 static void text_of_any_bytes_is_json(void **state) {
-    static const char *const cases[][2] = {{"", ""},
-                                           {"/a/\xc3\xa9", "/a/\xc3\xa9"},
-                                           {"\xff/x", "\xef\xbf\xbd/x"},
-                                           {"\xc3\xa9\xc3", "\xc3\xa9\xef\xbf\xbd"},
-                                           {"\xe2\x82z", "\xef\xbf\xbd\xef\xbf\xbdz"}};
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"/a/\xc3\xa9", "/a/\xc3\xa9"},
+        {"\xff/x", "\xef\xbf\xbd/x"},
+        {"\xc3\xa9\xc3", "\xc3\xa9\xef\xbf\xbd"},
+        {"\xe2\x82z", "\xef\xbf\xbd\xef\xbf\xbdz"},
+        {"\xff\xf0\x9f\x98\x80", "\xef\xbf\xbd\xf0\x9f\x98\x80"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *j = config_text_json(cases[i][0]);
@@ -310,6 +338,7 @@ int main(void) {
         TEST(numbers_are_what_the_text_says),
         TEST(names_are_unique_and_targets_exist),
         TEST(printed_json_reads_back),
+        TEST(text_is_shown_in_a_line),
         TEST(text_of_any_bytes_is_json),
         TEST(equal_settings_give_equal_keys),
         TEST(help_shows_every_setting),

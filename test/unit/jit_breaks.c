@@ -174,7 +174,8 @@ static rp_status reads_items(void *user, rp_jit_call *call, const rp_value *args
 }
 
 static void an_item_is_of_any_type(void **state) {
-    static const float given[] = {-3, 1, 112, -2.75f, 2.75f, 0x1p70f, -0x1p70f, NAN};
+    static const float given[] = {-3,      1,        112, -2.75f,  2.75f,
+                                  0x1p70f, -0x1p70f, NAN, 0x1p63f, -0x1p63f};
     items got;
     rp_jit_options o = jit_options(reads_items);
     (void)state;
@@ -197,7 +198,7 @@ static void an_item_is_of_any_type(void **state) {
                     assert_true(got.is[i] == 1 && got.whole[i] == 1);
                 if (is_float) assert_true(got.whole[i] == (int64_t)got.is[i]);
             } else if (k > 4 && i < 2) { /* what no integer holds */
-                assert_true(got.whole[i] == (k == 5 ? INT64_MAX : k == 6 ? INT64_MIN : 0));
+                assert_true(got.whole[i] == (d > 0 ? INT64_MAX : d < 0 ? INT64_MIN : 0));
                 assert_true(got.is[i] == d || (k == 7 && isnan(got.is[i])));
             }
         }

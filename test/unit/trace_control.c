@@ -455,6 +455,20 @@ static void a_body_takes_64_arguments(void **state) {
     }
 }
 
+/* Nothing carried, nothing cut: the length alone says how often. */
+static void a_scan_of_constants_has_a_length(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("outer");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2)), y;
+    const rp_scan_args a = {.constants = &x, .n_constants = 1, .length = rp_dim_const(3)};
+    (void)state;
+    rp_scan(g, twice, NULL, &a, &y, 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    assert_int_equal(rp_tensor_shape(y).rank, 2);
+    assert_int_equal(rp_dim_eval(rp_tensor_dim(y, 0), NULL), 3);
+    rp_graph_free(g);
+}
+
 /* A body computes as the graph around it: rows are quantized in both, or in neither. */
 static void bodies_have_the_numerics_of_the_graph(void **state) {
     static const rp_numerics all[] = {RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT};
@@ -488,6 +502,7 @@ int main(void) {
         cmocka_unit_test(results_may_take_the_place_of_arguments),
         cmocka_unit_test(calls_that_make_no_sense),
         cmocka_unit_test(a_body_takes_64_arguments),
+        cmocka_unit_test(a_scan_of_constants_has_a_length),
         cmocka_unit_test(bodies_have_the_numerics_of_the_graph),
         cmocka_unit_test(a_recurrence_of_512_steps),
     };
