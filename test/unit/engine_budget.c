@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "base/host.h"
 #include "base/memory.h"
 #include "engine/engine.h"
 #include "engine/kv_memory.h"
@@ -157,9 +158,10 @@ static void weights_alone_are_told(void **state) {
 
 /* A device with so much memory, of which it tells what is out. */
 static size_t has, out_there;
+static bool has_unified;
 static void has_info(hal_device *d, hal_device_info *out) {
     (void)d;
-    *out = (hal_device_info){.unified = false};
+    *out = (hal_device_info){.unified = has_unified};
 }
 static rp_status has_alloc(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err) {
     (void)d, (void)kind;
@@ -210,6 +212,24 @@ static void a_smaller_value_is_one_that_fits(void **state) {
     assert_int_equal(out_there, 0);
     CHECK_OK(engine_room_take(&d, &room, &p, &err), &(rp_error){0});
     assert_int_equal(out_there, room.size);
+}
+
+/* Of memory that is the machine's a device is not asked for more than there is. */
+static void more_than_the_machine_has_is_not_asked_for(void **state) {
+    static const hal_device_ops ops = {
+        .info = has_info, .alloc = has_alloc, .release = has_release};
+    hal_device d = {.ops = &ops};
+    (void)state;
+    out_there = 0;
+    for (int i = 0; i < 8; i++) {
+        const hal_memory kind = i & 1 ? HAL_MAPPED_MEMORY : HAL_DEVICE_MEMORY;
+        const engine_room room = {"rows", "max_num_seqs", 1, kind, base_memory_size() + (i >> 2)};
+        has = SIZE_MAX;
+        has_unified = i & 2;
+        assert_int_equal(engine_room_fits(&d, &room), i < 5);
+        assert_int_equal(out_there, 0);
+    }
+    has_unified = false;
 }
 
 /* Ranges of that device: memory comes to them out of what it has. */
@@ -292,6 +312,7 @@ int main(void) {
         cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
         cmocka_unit_test(a_smaller_value_is_one_that_fits),
+        cmocka_unit_test(more_than_the_machine_has_is_not_asked_for),
         cmocka_unit_test(what_did_not_fit_is_given_back_first),
     };
     machine = tree_new("machine");

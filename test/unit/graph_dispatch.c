@@ -195,6 +195,38 @@ static void every_step_gets_a_captured_key_or_a_reason(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+/* Rows of logits that mixed steps are captured with, whatever they are, some of them as many as the tokens or more. */
+static void mixed_steps_have_the_logits_they_were_captured_with(void **state) {
+    static const int64_t rows[] = {1, 6, 7, 9};
+    (void)state;
+    for (size_t n = 1; n <= 4; n++) {
+        graph_params p = PARAMS(RP_CUDAGRAPH_FULL, 16, 48, 1, sizes_8, sizes_32);
+        p.mixed_logits = rows;
+        p.n_mixed_logits = n;
+        graph_dispatcher g;
+        graph_item *items;
+        uint32_t n_items;
+        rp_error err = {0};
+        CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+        CHECK_OK(graph_items(&g, &items, &n_items, &err), &err);
+        for (int i = 0; i < 3000; i++) {
+            graph_step_shape s = random_step(&g.keys.p);
+            rp_dispatch d;
+            size_t at = 0;
+            CHECK_OK(graph_dispatch(&g, &s, &d, &err), &err);
+            check_record(&g, &s, &d, items, n_items);
+            if (graph_is_uniform(&g, &s) && s.num_reqs <= 8) continue;
+            while (at < n && rows[at] < s.num_logits) at++;
+            const bool full = s.num_tokens <= 32 && at < n;
+            assert_int_equal(d.mode, full ? RP_CUDAGRAPH_FULL : RP_CUDAGRAPH_NONE);
+            if (full) assert_int_equal(d.padded_logits, rows[at] < d.padded ? rows[at] : d.padded);
+        }
+        base_free(items);
+        graph_dispatcher_done(&g);
+    }
+    assert_int_equal(base_live(), 0);
+}
+
 /* Twice the same key would be captured twice and served once. */
 static void keys_and_names_are_distinct(void **state) {
     (void)state;
@@ -450,6 +482,7 @@ static void init_survives_each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_gets_a_captured_key_or_a_reason),
+        cmocka_unit_test(mixed_steps_have_the_logits_they_were_captured_with),
         cmocka_unit_test(keys_and_names_are_distinct),
         cmocka_unit_test(text_says_what_the_key_is),
         cmocka_unit_test(rules_choose_what_the_modes_promise),

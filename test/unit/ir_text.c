@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "ir/graph.h"
 #include "ir/node.h"
+#include "ir/site.h"
 #include "support/random_graph.h"
 
 static char *print(const ir_graph *g) {
@@ -196,6 +197,48 @@ static void integers_have_an_end(void **state) {
             assert_string_equal(err.text, "line 2: sum: expected an integer of 64 bits");
         ir_graph_free(g);
     }
+}
+
+static void made_on_line(const ir_graph *g, ir_op op, uint32_t line) {
+    const ir_site *s = NULL;
+    for (ir_ref r = 0; r < ir_graph_count(g) && !s; r++)
+        if (ir_node_at(g, r)->op == op) s = ir_site_at(g, r, 0);
+    assert_non_null(s);
+    assert_null(s->file);
+    assert_int_equal(s->line, line);
+}
+
+/* Also of those within a graph that is a value, and of those behind it. */
+static void nodes_know_their_lines(void **state) {
+    static const char text[] = "graph @g(%n: i32[])\n"
+                               "{\n"
+                               "  %m = neg %n\n"
+                               "  %w = while %m {limit=3,\n"
+                               "    cond=graph @more(%n: i32[]) {\n"
+                               "      %z = const 0 : i32[]\n"
+                               "\n"
+                               "      %m = lt %z, %n\n"
+                               "      ret %m\n"
+                               "    },\n"
+                               "    body=graph @less(%n: i32[]) { ; in one line\n"
+                               "      %o = const 1 : i32[] %l = sub %n, %o ret %l }}\n"
+                               "  %e = abs %w\n"
+                               "  ret %e\n}\n";
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    made_on_line(g, IR_neg, 3);
+    made_on_line(g, IR_while, 4);
+    made_on_line(g, IR_abs, 13);
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (n->op != IR_while) continue;
+        made_on_line(ir_attr_get(n, IR_ATTR_COND)->u.graph, IR_const, 6);
+        made_on_line(ir_attr_get(n, IR_ATTR_COND)->u.graph, IR_lt, 8);
+        made_on_line(ir_attr_get(n, IR_ATTR_BODY)->u.graph, IR_sub, 12);
+    }
+    ir_graph_free(g);
 }
 
 static uint64_t rng = 1;
@@ -394,6 +437,7 @@ int main(void) {
         cmocka_unit_test(types_have_names),
         cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(integers_have_an_end),
+        cmocka_unit_test(nodes_know_their_lines),
         cmocka_unit_test(damaged_text_is_safe),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(limits_are_exact),

@@ -435,6 +435,24 @@ static void unclosed_blocks_do_not_verify(void **state) {
     kir_free(f);
 }
 
+/* No text and no builder makes one. */
+static void an_unknown_reduction_does_not_verify(void **state) {
+    kir_ref i;
+    kir_func *f = kernel(4, &i);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+    rp_error err = {0};
+
+    (void)state;
+    kir_ref at = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 4));
+    (void)kir_yield(f, kir_load(f, x, at));
+    kir_end(f);
+    assert_int_equal(kir_verify(f, &err), RP_OK);
+    f->insts[at].u.reduce = KIR_REDUCE_COUNT_;
+    assert_int_equal(kir_verify(f, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "unknown reduction"));
+    kir_free(f);
+}
+
 /* i32 ranges decide whether a store must clamp. */
 static void data_ranges_follow_the_ops(void **state) {
     kir_ref i, q, v;
@@ -512,6 +530,7 @@ int main(void) {
         cmocka_unit_test(dims_are_imported_in_order),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(unclosed_blocks_do_not_verify),
+        cmocka_unit_test(an_unknown_reduction_does_not_verify),
         cmocka_unit_test(names_and_buffers_are_checked),
         cmocka_unit_test(data_ranges_follow_the_ops),
         cmocka_unit_test(what_f32_holds_is_not_rounded_to_odd),

@@ -287,6 +287,15 @@ static void what_fits_32_bits_has_no_bound(void **state) {
         CHECK_OK(plan_verify(p, &err), &err);
         plan_free(p);
     }
+    int64_t bytes = 0; /* one that is nothing else is a bound */
+    plan *p = bare_plan(1, 1);
+    p->symbols[0].min = p->symbols[0].max = INT32_MAX;
+    p->values[0].bytes = (plan_size){1, {IR_DIM_CODE_SYMBOL}, {0}};
+    assert_true(plan_value_bytes(p, &p->values[0], &bytes));
+    assert_int_equal(bytes, INT64_C(1) << 31);
+    p->symbols[0].min--;
+    assert_false(plan_value_bytes(p, &p->values[0], &bytes));
+    plan_free(p);
 }
 
 /* One is read in the launch that writes the other: they live together, and a launch later no more. */
