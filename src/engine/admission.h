@@ -16,7 +16,8 @@ struct engine_sched {
     engine_batch
         flight[2]; /* those handed out and not committed, and the next one behind them; in turn */
     uint32_t oldest, n_flight;
-    bool untold; /* stop hooks have not seen the tokens of the last commit */
+    bool untold;  /* stop hooks have not seen the tokens of the last commit */
+    bool telling; /* they are being called, and may abort whom they like */
     uint64_t arrivals;
     engine_sched_stats stats;
 };

@@ -332,11 +332,24 @@ static void drop_finished(engine_sched *s) {
     }
 }
 
+/* All, or those that have ended and those that are told at once. Hooks may abort others, who then leave when all have been called. */
+static void tell(engine_sched *s, bool all) {
+    s->telling = true;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        engine_request *r = s->running[i];
+
+        if (!r->aborting && (all || r->finish != ENGINE_FINISH_NONE || r->told_at_once))
+            engine_request_tell(r);
+    }
+    s->telling = false;
+    drop_aborted(s);
+    drop_finished(s);
+}
+
 void engine_sched_tell(engine_sched *s) {
     if (!s->untold) return;
     s->untold = false;
-    for (uint32_t i = 0; i < s->n_running; i++) engine_request_tell(s->running[i]);
-    drop_finished(s);
+    tell(s, true);
 }
 
 void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
@@ -353,11 +366,7 @@ void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     s->oldest ^= 1;
     s->n_flight--;
     s->stats.steps++;
-    drop_aborted(s);
-    for (uint32_t i = 0; i < s->n_running; i++)
-        if (s->running[i]->finish != ENGINE_FINISH_NONE || s->running[i]->told_at_once)
-            engine_request_tell(s->running[i]);
-    drop_finished(s);
+    tell(s, false);
     s->untold = s->n_running > 0;
 }
 
@@ -367,7 +376,7 @@ void engine_sched_abort(engine_sched *s, engine_request *r) {
         finish(s, r, ENGINE_FINISH_ABORT);
     } else if (r->state == ENGINE_RUNNING) {
         r->aborting = true;
-        if (s->n_flight == 0) drop_aborted(s);
+        if (s->n_flight == 0 && !s->telling) drop_aborted(s);
     }
 }
 

@@ -370,6 +370,49 @@ static void text_is_made_beside_two_steps(void **state) {
     }
 }
 
+typedef struct enemy {
+    rp_engine *e;
+    uint64_t victim;
+    uint32_t n;
+} enemy;
+
+static bool strike(void *user, uint64_t id, const char *text, size_t len) {
+    enemy *h = user;
+    (void)id, (void)text, (void)len;
+    if (++h->n == 2) rp_engine_abort(h->e, h->victim);
+    return true;
+}
+
+/* Who aborts another while texts are made keeps no third one from its own. */
+static void who_is_aborted_meanwhile_disturbs_nobody(void **state) {
+    static const char *const settings[] = {"async_scheduling=false", "async_scheduling=true"};
+    (void)state;
+    for (int k = 0; k < 4; k++) { /* the victim is the first, or in front of the third */
+        rp_engine *e = small(settings[k / 2]);
+        const int32_t other[] = {9, 8, 7, 6};
+        rp_request_options r = plain_request(9), mine = r;
+        r.prompt_ids = other;
+        r.n_prompt_ids = 4;
+        uint64_t alone = must_submit(e, &r);
+        must_run(e, -1);
+        enemy h = {.e = e};
+        mine.on_text = strike;
+        mine.user = &h;
+        uint64_t first = 0, third;
+        if (k % 2) first = must_submit(e, &r);
+        (void)must_submit(e, &mine);
+        h.victim = k % 2 ? first : must_submit(e, &r);
+        third = must_submit(e, &r);
+        must_run(e, -1);
+        assert_true(h.n > 2);
+        assert_string_equal(must_result(e, h.victim).finish_reason, "abort");
+        assert_string_equal(must_result(e, third).text, must_result(e, alone).text);
+        assert_int_equal(must_result(e, third).n_output_ids, 9);
+        assert_int_equal(engine_kv_n_free(e->kv), engine_kv_n_usable(e->kv));
+        rp_engine_close(e);
+    }
+}
+
 enum { NAP_MS = 4 };
 
 /* While a caller looks at a token the device makes the next: it is no token of no time. */
@@ -403,6 +446,7 @@ int main(void) {
         cmocka_unit_test(who_waits_ends_without_a_step),
         cmocka_unit_test(computed_tokens_are_those_in_the_cache),
         cmocka_unit_test(text_is_made_beside_two_steps),
+        cmocka_unit_test(who_is_aborted_meanwhile_disturbs_nobody),
         cmocka_unit_test(a_step_under_way_takes_the_time_between_calls),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
