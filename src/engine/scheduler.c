@@ -355,7 +355,8 @@ void engine_sched_tell(engine_sched *s) {
 void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     engine_batch *b = &s->flight[s->oldest];
 
-    assert(s->n_flight > 0 && !s->untold);
+    assert(s->n_flight > 0);
+    engine_sched_tell(s);
     for (uint32_t i = 0; i < b->n; i++) {
         engine_batch_entry *e = &b->entry[i];
 

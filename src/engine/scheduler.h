@@ -79,8 +79,8 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
 const engine_batch *engine_sched_ahead(engine_sched *s);
 /* The oldest step is done: tokens[i] belongs to entry i and counts where it samples; a negative one is none, and
  * ends that request with ERROR. Finished requests leave and give back their blocks. Stop hooks of those
- * that leave, or are told at once, see their tokens; the others' see them by engine_sched_tell or engine_sched_next, before the next
- * commit. */
+ * that leave, or are told at once, see their tokens; the others' see them by engine_sched_tell,
+ * engine_sched_next or the next commit. */
 void engine_sched_commit(engine_sched *s, const int32_t *tokens);
 /* Shows the stop hooks of running requests the tokens of the last commit, if they have not seen them, whatever is under way behind it:
  * what that computes for those that end now is nobody's. */
