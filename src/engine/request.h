@@ -53,10 +53,9 @@ typedef struct engine_request_options {
     engine_sampling sampling;
     const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
     uint32_t n_stop_ids;
-    bool all_logits; /* logits of every position, not of the last alone */
-    bool explained;  /* log probabilities of its tokens are wanted */
-    bool
-        told_at_once; /* the stop hook is asked before the next step: it may well end the request */
+    bool all_logits;     /* logits of every position, not of the last alone */
+    bool explained;      /* log probabilities of its tokens are wanted */
+    bool told_at_once;   /* its stop hook is asked before the next step */
     bool draws_within;   /* its tokens are drawn within the step (draw.h), where they are drawn */
     engine_stop_fn stop; /* (optional) stop strings, streaming */
     void *user;

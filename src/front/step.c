@@ -360,12 +360,12 @@ static int64_t bytes_worth_keeping(const front_session *s, ir_ref r) {
     return bytes;
 }
 
-/* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
 typedef struct keeping {
     front_session *s;
     uint8_t *mark;
 } keeping;
 
+/* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
 static void keep(void *user, ir_ref r) {
     const keeping *k = user;
     if (k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) return;

@@ -29,8 +29,8 @@ uint32_t model_tokenizer_bos(const model_tokenizer *t);
 uint32_t model_tokenizer_eos(const model_tokenizer *t);
 /* Ends a generation: EOS, end of turn, end of message. */
 bool model_tokenizer_is_end(const model_tokenizer *t, uint32_t id);
-const uint32_t *model_tokenizer_ends(const model_tokenizer *t,
-                                     size_t *n); /* all of them; borrowed */
+/* All of these ids; borrowed. */
+const uint32_t *model_tokenizer_ends(const model_tokenizer *t, size_t *n);
 bool model_tokenizer_is_control(const model_tokenizer *t, uint32_t id);
 
 /* Appends the ids of text (any bytes) to *out. Bytes without a token are left out and counted in

@@ -2,7 +2,7 @@
  *
  * Between rounds the threads wait for one another, so what a round loads is asked for that many rounds ahead. Few threads with many
  * loads on their way leave room for other blocks of the multiprocessor, which work while the lanes of a row are summed by few of them; where a
- * launch has less items than a GPU has multiprocessors there are no others, and a row has more threads. */
+ * launch has fewer items than a GPU has multiprocessors there are no others, and a row has more threads. */
 #include "sched/rules.h"
 
 enum {
