@@ -114,11 +114,19 @@ static bool read_tensor(front_args *a, const rp_value *v) {
 static const uint64_t small[RP_MAX_RANK + 1] = {BELOW(55), BELOW(55), BELOW(27), BELOW(18),
                                                 BELOW(13), BELOW(11), BELOW(9)};
 
+/* Dtype and rank, for one compare. */
+static inline uint64_t form_of(const rp_buffer *b) {
+    uint64_t form;
+    _Static_assert(offsetof(rp_buffer, rank) + sizeof b->rank == sizeof form, "dtype, then rank");
+    memcpy(&form, b, sizeof form);
+    return form;
+}
+
 /* How many of the n from v on are plain tensors like the first one, of this dtype and rank; those are read. There is room. A rank that is known makes the
  * copy of sizes a few moves. */
 static inline uint32_t read_alike(front_args *a, const rp_value *v, uint32_t n,
                                   const uint32_t rank) {
-    const rp_dtype dtype = v->tensor.dtype;
+    const uint64_t form = form_of(&v->tensor);
     const uint64_t head = head_of(&v->tensor), least = small[rank];
     uint64_t *word = a->word + a->n;
     const rp_value **tensor = a->tensor + a->n_tensors;
@@ -127,7 +135,7 @@ static inline uint32_t read_alike(front_args *a, const rp_value *v, uint32_t n,
     for (; i < n; i++, v++, word += 1 + rank, next += 1 + rank) {
         const rp_buffer *b = &v->tensor;
         uint64_t any = 0, all = head | (uint64_t)v->state << 24;
-        if (v->kind != RP_VALUE_TENSOR || b->dtype != dtype || b->rank != rank || !b->data ||
+        if (v->kind != RP_VALUE_TENSOR || form_of(b) != form || !b->data ||
             (v->strided | v->indirect | v->rows))
             break;
         word[0] = all;

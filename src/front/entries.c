@@ -11,11 +11,19 @@ static front_memo *memo_at(rp_jit *f, uint64_t hash, uint32_t i) {
     return &f->memo[((hash >> 48) + i) % FRONT_MEMO];
 }
 
+/* With many entries none of it is in the nearest cache, and each would be found by what was read before. */
+static void fetch(const front_memo *m, uint32_t n) {
+    enum { LINE = 64 / sizeof *m->want };
+    __builtin_prefetch(m->entry, 1);
+    for (uint32_t i = 0; i < n; i += LINE) __builtin_prefetch(m->want + i);
+}
+
 static front_entry *recall(rp_jit *f, const front_args *a) {
     for (uint32_t i = 0; i < FRONT_MEMO_NEAR; i++) {
         const front_memo *m = memo_at(f, a->hash, i);
-        if (m->hash == a->hash && m->entry && front_guards_hold(&m->entry->guards, a))
-            return m->entry;
+        if (m->hash != a->hash || !m->entry) continue;
+        fetch(m, a->n);
+        if (front_guards_hold(&m->entry->guards, a)) return m->entry;
     }
     return NULL;
 }
@@ -27,7 +35,7 @@ static void memorize(rp_jit *f, uint64_t hash, front_entry *e) {
         if (!m->entry || m->hash == hash) break;
     }
     if (i == FRONT_MEMO_NEAR) i = f->memo_next++ % FRONT_MEMO_NEAR;
-    *memo_at(f, hash, i) = (front_memo){hash, e};
+    *memo_at(f, hash, i) = (front_memo){hash, e, e->guards.want};
 }
 
 /* Among all, the one that was used last. */
@@ -50,9 +58,10 @@ static front_entry *look_up(rp_jit *f, const front_args *a) {
 }
 
 front_entry *front_entry_find(rp_jit *f, const front_args *a) {
+    __builtin_prefetch(memo_at(f, a->hash, 0)); /* nothing passes the lock */
     (void)pthread_mutex_lock(&f->lock);
     front_entry *e = look_up(f, a);
-    if (e) (void)atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    if (e) e->found++;
     (void)pthread_mutex_unlock(&f->lock);
     return e;
 }
@@ -62,6 +71,22 @@ bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a) {
     bool serves = !e->dropped && front_guards_hold(&e->guards, a);
     (void)pthread_mutex_unlock(&f->lock);
     return serves;
+}
+
+/* --- references ------------------------------------------------------------------------------- */
+
+/* What the list holds of an entry is more than all that look-ups will ever give: those are counted without an atomic operation, by the lock that
+ * they have, and set off when it leaves the list. Who gives one back has no lock. */
+static const int64_t listed = INT64_C(1) << 62;
+
+static void list_ref(front_entry *e) {
+    e->found = 0;
+    (void)atomic_fetch_add_explicit(&e->refs, listed, memory_order_relaxed);
+}
+
+/* By lock. The reference that is left is the caller's. */
+static void unlist_ref(front_entry *e) {
+    (void)atomic_fetch_add_explicit(&e->refs, e->found + 1 - listed, memory_order_acq_rel);
 }
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -97,7 +122,7 @@ void front_entries_order(rp_jit *f) {
 }
 
 void front_entry_add(rp_jit *f, front_entry *e) {
-    (void)atomic_fetch_add(&e->refs, 1);
+    list_ref(e);
     (void)pthread_mutex_lock(&f->lock);
     put_behind(f, e, NULL);
     e->used = ++f->uses;
@@ -125,6 +150,7 @@ void front_entry_drop(rp_jit *f, front_entry *e) {
         f->n_general -= e->general;
         take_off(f, e);
         forget(f, e);
+        unlist_ref(e);
     }
     (void)pthread_mutex_unlock(&f->lock);
     if (!there) return;
@@ -135,6 +161,7 @@ void front_entry_drop(rp_jit *f, front_entry *e) {
 void front_entries_clear(rp_jit *f) {
     for (front_entry *e = f->entries, *behind; e; e = behind) {
         behind = e->behind;
+        unlist_ref(e);
         front_entry_unref(e);
     }
     f->entries = f->last = NULL;

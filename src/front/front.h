@@ -97,7 +97,8 @@ typedef struct front_result {
 /* What one trace gave. Shared by the list and by calls that run it. */
 typedef struct front_recording front_recording;
 typedef struct front_entry {
-    atomic_uint refs; /* this and what follows is all that a look-up reads */
+    _Atomic int64_t refs; /* this and what follows is all that a look-up reads */
+    int64_t found;        /* times since it is on the list, by the function's lock */
     uint32_t number;
     uint64_t used; /* rp_jit.uses when it last came behind another one, by the function's lock */
     front_guards guards;
@@ -152,7 +153,8 @@ typedef struct front_seen {
 enum { FRONT_MEMO = 512, FRONT_MEMO_NEAR = 4, FRONT_BREAKS_TOLD = 64 };
 typedef struct front_memo {
     uint64_t hash;
-    front_entry *entry; /* NULL: none */
+    front_entry *entry;   /* NULL: none */
+    const uint64_t *want; /* of its guards */
 } front_memo;
 
 struct rp_jit {

@@ -279,6 +279,7 @@ static void what_was_dropped_serves_nobody(void **state) {
         const uint32_t n = f->n_entries;
         front_entry_drop(f, e); /* nothing is dropped twice */
         assert_int_equal(f->n_entries, n);
+        assert_int_equal(atomic_load(&e->refs), 1); /* this one's; with the next line it is gone */
         front_entry_unref(e);
         front_args_done(&a);
     }
