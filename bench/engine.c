@@ -53,7 +53,8 @@ static rp_status open_engine(bool exact, rp_engine **out, rp_error *err) {
     rp_status st = o.config ? RP_OK : RP_NOMEM;
     for (char **s = settings; *s && st == RP_OK; s++) st = rp_config_set(o.config, *s, err);
     if (st == RP_OK && exact) st = rp_config_set(o.config, "numerics=exact", err);
-    if (st == RP_OK && exact) st = rp_config_set(o.config, "max_num_seqs=8", err);
+    if (st == RP_OK && exact) st = rp_config_set(o.config, "max_num_seqs=2", err);
+    if (st == RP_OK && exact) st = rp_config_set(o.config, "max_num_batched_tokens=2048", err);
     if (st == RP_OK) st = rp_config_apply_default_olevel(o.config, 2, err);
     if (st == RP_OK) return rp_engine_open(&o, out, err);
     rp_config_free(o.config);
