@@ -348,6 +348,10 @@ static void put_place(gen_render *r, const kir_inst *in) {
         base_buf_printf(r->out, "x%u.v[k%u]", at, r->wide);
         return;
     }
+    if (r->s->places[in->u.buf].space == SCHED_REGISTER) { /* by the thread's own iterations */
+        base_buf_printf(r->out, "b_%s[k%u]", r->f->bufs[in->u.buf].name, r->f->blocks[at]);
+        return;
+    }
     base_buf_printf(r->out, "b_%s[", r->f->bufs[in->u.buf].name);
     gen_put(r, in->in[0]);
     base_buf_putc(r->out, ']');

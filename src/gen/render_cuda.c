@@ -37,8 +37,12 @@ static int rounds_of(const gen_render *r) {
     return r->warp ? WARP_ROUNDS : ROUNDS;
 }
 
+static bool is_half(const gen_render *r, kir_ref at) {
+    return r->s->steps[at].team == SCHED_OF_HALF;
+}
+
 static const char *own_number(const gen_render *r, kir_ref at) {
-    return is_warp(r, at) ? "rk_lane()" : "threadIdx.x";
+    return is_half(r, at) ? "rk_half_lane()" : is_warp(r, at) ? "rk_lane()" : "threadIdx.x";
 }
 
 static const char *team_size(const gen_render *r, kir_ref at) {
@@ -50,15 +54,103 @@ static const char *team_name(const gen_render *r, kir_ref at) {
 }
 
 static void put_barrier(gen_render *r, kir_ref at) {
-    if (r->s->steps[at].barrier) gen_line(r, is_warp(r, at) ? "__syncwarp();" : "__syncthreads();");
+    const bool warp = is_warp(r, at) || is_half(r, at);
+    if (r->s->steps[at].barrier) gen_line(r, warp ? "__syncwarp();" : "__syncthreads();");
 }
 
 static void put_store(gen_render *r, kir_ref at) {
     put_barrier(r, at);
-    gen_open(r, "if (%s == 0)", own_number(r, at));
+    gen_open(r, is_half(r, at) ? "if (mine && %s == 0)" : "if (%s == 0)", own_number(r, at));
     gen_statement(r, at);
     gen_close(r);
     put_barrier(r, at);
+}
+
+/* --- rows of half a warp ------------------------------------------------------------------------ */
+
+enum { HALF = 16 };
+
+static bool stores_to_memory(const gen_render *r, kir_ref at, kir_ref end) {
+    for (; at < end; at++)
+        if (r->f->insts[at].op == KIR_STORE &&
+            r->s->places[r->f->insts[at].u.buf].space == SCHED_ARG)
+            return true;
+    return false;
+}
+
+/* A thread's iterations k<at> of all i<at>, unrolled so that what it keeps of them is in registers. Returns whether the last is to be looked at. */
+static bool open_half_loop(gen_render *r, kir_ref at, const char *n) {
+    const int64_t all = r->f->ranges[r->f->insts[at].in[0]].hi;
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int k%u = 0; k%u < %" PRId64 "; k%u++)", at, at, (all + HALF - 1) / HALF, at);
+    gen_line(r, "const long long i%u = k%u * %d + rk_half_lane();", at, at, HALF);
+    if (all % HALF == 0) return false;
+    gen_open(r, "if (i%u < %s)", at, n);
+    return true;
+}
+
+static void put_half_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const bool stores = stores_to_memory(r, at, end);
+    put_barrier(r, at);
+    if (stores) gen_open(r, "if (mine)");
+    const bool rest = open_half_loop(r, at, n);
+    gen_alone(r, at + 1, end);
+    if (rest) gen_close(r);
+    gen_close(r);
+    if (stores) gen_close(r);
+    put_barrier(r, at);
+}
+
+static const char *how_name(kir_reduce how) {
+    static const char *const names[] = {[KIR_SUM] = "RK_SUM",
+                                        [KIR_PROD] = "RK_PROD",
+                                        [KIR_MAX] = "RK_MAX",
+                                        [KIR_MIN] = "RK_MIN",
+                                        [KIR_CHAIN] = "RK_CHAIN"};
+    return names[how];
+}
+
+static void put_half_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_ref value = r->f->insts[end].in[0];
+    const char *type = gen_class_type(r->f->insts[value].cls);
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, value, v, sizeof v);
+    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
+    const bool rest = open_half_loop(r, at, n);
+    gen_alone(r, at + 1, end);
+    gen_line(r, "const rk_best<%s> e%u = {%s, i%u};", type, at, v, at);
+    gen_line(r, "a%u = rk_better(a%u, e%u);", at, at, at);
+    if (rest) gen_close(r);
+    gen_close(r);
+    gen_line(r, "a%u = rk_half_best(a%u);", at, at);
+    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+}
+
+/* What a thread has beyond the end changes nothing: no lane is -0, which alone would notice. */
+static void put_half_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_ref value = r->f->insts[end].in[0];
+    const kir_class cls = r->f->insts[value].cls;
+    const kir_reduce how = r->f->insts[at].u.reduce;
+    const int64_t own = (r->f->ranges[r->f->insts[at].in[0]].hi + HALF - 1) / HALF;
+    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, value, v, sizeof v);
+    gen_line(r, "%s e%u[%" PRId64 "];", type, at, own);
+    const bool rest = open_half_loop(r, at, n);
+    gen_alone(r, at + 1, end);
+    gen_line(r, "e%u[k%u] = %s;", at, at, v);
+    if (rest) {
+        r->depth--;
+        gen_line(r, "} else {");
+        r->depth++;
+        gen_line(r, "e%u[k%u] = %s;", at, at, start);
+        gen_close(r);
+    }
+    gen_close(r);
+    gen_line(r, "v%u = rk_half<%s, %" PRId64 ", %s>(e%u, %s);", end, how_name(how), own, type, at,
+             start);
 }
 
 /* --- loops of which a thread takes several iterations --------------------------------------------- */
@@ -167,6 +259,10 @@ static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n)
 static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
+    if (is_half(r, at)) {
+        put_half_loop(r, at, end, n);
+        return;
+    }
     put_barrier(r, at);
     if (r->s->steps[at].wide && !r->item) {
         put_wide_loop(r, at, end, n);
@@ -188,15 +284,6 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         put_together(r, at + 1, end);
     gen_close(r);
     put_barrier(r, at);
-}
-
-static const char *how_name(kir_reduce how) {
-    static const char *const names[] = {[KIR_SUM] = "RK_SUM",
-                                        [KIR_PROD] = "RK_PROD",
-                                        [KIR_MAX] = "RK_MAX",
-                                        [KIR_MIN] = "RK_MIN",
-                                        [KIR_CHAIN] = "RK_CHAIN"};
-    return names[how];
 }
 
 /* Open: `c` counts rounds, each thread has element i<at> if that is below the extent. */
@@ -433,7 +520,11 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "{");
     r->depth++;
     put_barrier(r, at);
-    if (r->s->steps[at].kind != SCHED_THREAD)
+    if (is_half(r, at) && r->f->insts[at].u.reduce == KIR_ARGMAX)
+        put_half_argmax(r, at, end, n);
+    else if (is_half(r, at))
+        put_half_reduce(r, at, end, n);
+    else if (r->s->steps[at].kind != SCHED_THREAD)
         put_stepped_reduce(r, at, end, n);
     else if (r->f->insts[at].u.reduce == KIR_ARGMAX && r->s->steps[at].rounds && !r->item)
         put_rounds_argmax(r, at, end, n);
@@ -500,6 +591,14 @@ static void put_items(gen_render *r, kir_ref at) {
                  "(long long)gridDim.x * blockDim.x)",
                  at, at, at);
         gen_alone(r, at + 1, step->end);
+    } else if (step->kind == SCHED_HALF) {
+        gen_open(r,
+                 "for (long long t = blockIdx.x * %uLL + threadIdx.x / 32 * 2; t < items; t += "
+                 "gridDim.x * %uLL)",
+                 r->s->launch.per_block, r->s->launch.per_block);
+        gen_line(r, "const bool mine = t + rk_half_rank() < items;");
+        gen_line(r, "const long long i%u = mine ? t + rk_half_rank() : items - 1;", at);
+        put_together(r, at + 1, step->end);
     } else if (r->s->launch.parts > 1) {
         gen_open(r, "for (long long t = blockIdx.x; t < items; t += gridDim.x)");
         gen_line(r, "const long long i%u = t / %u;", at, r->s->launch.parts);
@@ -533,6 +632,9 @@ static void put_bufs(gen_render *r) {
                      pointer, b->offset);
         else if (r->s->places[i].space == SCHED_SHARED)
             gen_line(r, "__shared__ %s b_%s[%" PRId64 "];", type, b->name, b->size ? b->size : 1);
+        else if (r->s->places[i].space == SCHED_REGISTER)
+            gen_line(r, "%s b_%s[%" PRId64 "];", type, b->name,
+                     (b->size + HALF - 1) / HALF + !b->size);
     }
 }
 

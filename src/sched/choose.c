@@ -21,13 +21,13 @@ static int64_t scaled(int64_t grain, int8_t doublings) {
     return grain;
 }
 
-/* Blocks of another size; a kernel without a block an item has an item a thread. */
+/* Blocks of another size; a kernel without a block an item has as many threads an item as before. */
 static void choose_threads(sched *s, uint32_t threads) {
     const sched_launch own = s->launch;
     rp_error why = {0};
     if (threads == 0) return;
     s->launch.threads = threads;
-    if (own.per_block == own.threads) s->launch.per_block = threads;
+    if (own.per_block != 1) s->launch.per_block = threads / (own.threads / own.per_block);
     sched_fit_rounds(s);
     if (sched_verify(s, &why) == RP_OK) return;
     s->launch = own;

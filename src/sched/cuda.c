@@ -113,7 +113,7 @@ static rp_status launch(sched *s, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status make(const kir_func *f, sched **out, rp_error *err) {
+rp_status sched_make_blocks(const kir_func *f, sched **out, rp_error *err) {
     sched *s = NULL;
 
     RP_TRY(sched_new(&sched_cuda, f, NULL, &s, err));
@@ -126,6 +126,10 @@ static rp_status make(const kir_func *f, sched **out, rp_error *err) {
     }
     *out = s;
     return RP_OK;
+}
+
+static rp_status make(const kir_func *f, sched **out, rp_error *err) {
+    return sched_half_refused(f) ? sched_make_blocks(f, out, err) : sched_make_half(f, out, err);
 }
 
 const sched_target sched_cuda = {"cuda", make, MAX_THREADS, MAX_SHARED};

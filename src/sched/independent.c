@@ -112,10 +112,7 @@ static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir
     return width < step;
 }
 
-bool sched_is_independent(const sched *s, kir_ref loop) {
-    const kir_func *f = s->f;
-    kir_ref end = s->steps[loop].end;
-
+bool sched_is_apart(const kir_func *f, kir_ref loop, kir_ref end) {
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
         if (in->op != KIR_STORE || stores_stay_apart(f, in->u.buf, loop, end)) continue;
@@ -123,6 +120,10 @@ bool sched_is_independent(const sched *s, kir_ref loop) {
             return false;
     }
     return true;
+}
+
+bool sched_is_independent(const sched *s, kir_ref loop) {
+    return sched_is_apart(s->f, loop, s->steps[loop].end);
 }
 
 /* Stores to the buffer meet loads or other stores somewhere in the function. */
@@ -137,9 +138,13 @@ static bool needs_order(const kir_func *f, uint32_t buf) {
     return loads || stores > 1;
 }
 
-static bool stores_need_order(const kir_func *f, kir_ref at, kir_ref end) {
+/* What is in registers nobody else sees. */
+static bool stores_need_order(const sched *s, kir_ref at, kir_ref end) {
     for (; at <= end; at++) {
-        if (f->insts[at].op == KIR_STORE && needs_order(f, f->insts[at].u.buf)) return true;
+        const kir_inst *in = &s->f->insts[at];
+        if (in->op == KIR_STORE && s->places[in->u.buf].space != SCHED_REGISTER &&
+            needs_order(s->f, in->u.buf))
+            return true;
     }
     return false;
 }
@@ -157,5 +162,5 @@ bool sched_needs_barrier(const sched *s, kir_ref at) {
     const kir_op op = s->f->insts[at].op;
     if (!sched_may_wait(s, at)) return false;
     if (op == KIR_PAR) return s->launch.scratch > 0;
-    return stores_need_order(s->f, at, op == KIR_STORE ? at : s->steps[at].end);
+    return stores_need_order(s, at, op == KIR_STORE ? at : s->steps[at].end);
 }

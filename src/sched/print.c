@@ -15,6 +15,17 @@ static void put_launch(const sched *s, base_buf *out) {
     base_buf_putc(out, '\n');
 }
 
+/* Why a row is a block's where half a warp might have it; the parser reads over it. */
+static void put_why(const sched *s, base_buf *out) {
+    bool blocks = false, reduces = false;
+    for (kir_ref at = 0; at < s->f->n_insts; at++) {
+        blocks = blocks || s->steps[at].kind == SCHED_BLOCK;
+        reduces = reduces || s->f->insts[at].op == KIR_REDUCE;
+    }
+    const char *why = blocks && reduces ? sched_half_refused(s->f) : NULL;
+    if (why) base_buf_printf(out, "  ; a row is no half warp's: %s\n", why);
+}
+
 static void put_places(const sched *s, base_buf *out) {
     for (uint32_t i = 0; i < s->f->n_bufs; i++) {
         const sched_place *p = &s->places[i];
@@ -56,6 +67,7 @@ void sched_print(const sched *s, base_buf *out) {
     kir_print(s->f, out);
     base_buf_printf(out, "schedule %s {\n", s->target->name);
     put_launch(s, out);
+    put_why(s, out);
     put_places(s, out);
     for (kir_ref at = 0; at < s->f->n_insts; at++) {
         kir_shape shape = kir_op_table(s->f->insts[at].op)->shape;

@@ -40,7 +40,8 @@ int64_t sched_grain_of(const kir_func *f);
  * launch.scratch. */
 void sched_place_all(sched *s, sched_space space, int64_t align);
 
-/* independent.c. The iterations of a LOOP or REDUCE touch no element that another one stores. */
+/* independent.c. The iterations of a LOOP or REDUCE, which ends at `end`, touch no element that another one stores. */
+bool sched_is_apart(const kir_func *f, kir_ref loop, kir_ref end);
 bool sched_is_independent(const sched *s, kir_ref loop);
 /* Whether a barrier there is one that threads wait at. */
 bool sched_may_wait(const sched *s, kir_ref at);
@@ -57,6 +58,16 @@ bool sched_may_have_rounds(const sched *s, kir_ref at);
 /* .. how many threads share a row where all reductions may, 0: another rule says it, and the rounds of a block of launch.threads. */
 uint32_t sched_threads_of_rows(const sched *s);
 void sched_fit_rounds(sched *s);
+
+/* cuda.c: a schedule of f in which items are blocks', or, of plain ones, threads'. */
+rp_status sched_make_blocks(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
+
+/* half.c: why items cannot be rows of half a warp each, or should not; NULL: they are to be. */
+const char *sched_half_refused(const kir_func *f);
+/* Whether they may be: what the renderer and the verifier ask for. */
+bool sched_may_be_half(const kir_func *f);
+/* Their schedule, perhaps of another function that computes the same. */
+rp_status sched_make_half(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
 
 /* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
 #define SCHED_MAX_PARTS 16

@@ -86,9 +86,8 @@ void sched_free(sched *s) {
     base_free(s);
 }
 
-rp_status sched_make(const sched_target *t, const kir_func *f, sched **out, rp_error *err) {
-    sched *s = NULL;
-    RP_TRY(t->make(f, &s, err));
+/* Takes s. */
+static rp_status made(sched *s, sched **out, rp_error *err) {
 #ifndef NDEBUG
     rp_status st = sched_verify(s, err);
     if (st != RP_OK) {
@@ -96,8 +95,21 @@ rp_status sched_make(const sched_target *t, const kir_func *f, sched **out, rp_e
         return st;
     }
 #endif
+    (void)err;
     *out = s;
     return RP_OK;
+}
+
+rp_status sched_make(const sched_target *t, const kir_func *f, sched **out, rp_error *err) {
+    sched *s = NULL;
+    RP_TRY(t->make(f, &s, err));
+    return made(s, out, err);
+}
+
+rp_status sched_make_item(const kir_func *f, sched **out, rp_error *err) {
+    sched *s = NULL;
+    RP_TRY(sched_make_blocks(f, &s, err));
+    return made(s, out, err);
 }
 
 /* Who runs what is inside of a block. */
@@ -106,6 +118,7 @@ static sched_team team_inside(sched_kind kind, sched_team team) {
     case SCHED_SERIAL: return team;
     case SCHED_WARP: return SCHED_OF_WARP;
     case SCHED_BLOCK: return SCHED_OF_BLOCK;
+    case SCHED_HALF: return SCHED_OF_HALF;
     default: return SCHED_ALONE;
     }
 }
@@ -151,6 +164,6 @@ void sched_place_all(sched *s, sched_space space, int64_t align) {
             continue;
         }
         s->places[i] = (sched_place){space, space == SCHED_LOCAL ? s->launch.scratch : 0};
-        s->launch.scratch += (size + align - 1) & ~(align - 1);
+        if (space != SCHED_REGISTER) s->launch.scratch += (size + align - 1) & ~(align - 1);
     }
 }

@@ -15,6 +15,7 @@
     X(THREAD, "thread") /* one each to the threads who get there, round after round */      \
     X(WARP, "warp")     /* one each to the warps of the block */                            \
     X(BLOCK, "block")   /* items: one each to the blocks of the grid */                     \
+    X(HALF, "half")     /* items: one each to the halves of warps */                        \
     X(GRID, "grid")     /* items: to all threads that there are */
 
 typedef enum sched_kind {
@@ -25,7 +26,7 @@ typedef enum sched_kind {
 } sched_kind;
 
 /* Threads that run an instruction together, in step and on equal values. */
-typedef enum sched_team { SCHED_ALONE, SCHED_OF_WARP, SCHED_OF_BLOCK } sched_team;
+typedef enum sched_team { SCHED_ALONE, SCHED_OF_HALF, SCHED_OF_WARP, SCHED_OF_BLOCK } sched_team;
 
 #define SCHED_UNROLL 4
 #define SCHED_LOCAL_ALIGN 64 /* of temporaries of a thread: a cache line, the widest vector */
@@ -51,11 +52,12 @@ typedef struct sched_step {
 } sched_step;
 
 /* Memory of a buffer. */
-#define SCHED_SPACE_LIST(X)                                                    \
-    X(ARG, "arg")       /* of the launch */                                    \
-    X(LOCAL, "local")   /* of a thread, `offset` bytes into its temporaries */ \
-    X(SHARED, "shared") /* of a block */                                       \
-    X(CALLER, "caller") /* of whoever calls the fragment */
+#define SCHED_SPACE_LIST(X)                                                        \
+    X(ARG, "arg")           /* of the launch */                                    \
+    X(LOCAL, "local")       /* of a thread, `offset` bytes into its temporaries */ \
+    X(SHARED, "shared")     /* of a block */                                       \
+    X(CALLER, "caller")     /* of whoever calls the fragment */                    \
+    X(REGISTER, "register") /* of a thread: elements of the iterations that it takes */
 
 typedef enum sched_space {
 #define SCHED_SPACE_ENUM(id, text) SCHED_##id,
@@ -119,6 +121,8 @@ struct sched {
  * rebuild loops. f is borrowed until sched_free. RP_UNSUPPORTED: the target cannot run it. */
 rp_status sched_make(const sched_target *t, const kir_func *f, sched **out,
                      rp_error *err) RP_MUST_USE;
+/* The same of a kernel of which a block, or a warp, is to run an item inside of another kernel. */
+rp_status sched_make_item(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
 void sched_free(sched *s);
 /* Puts c in the place of what rules decided of a kernel; a fragment has nothing to choose. What the target has not, or what would be
  * no schedule of the function, is left as it is. */

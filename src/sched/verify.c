@@ -42,6 +42,7 @@ static bool is_kind(const sched *s, kir_ref at) {
     case SCHED_THREAD: return step->team != SCHED_ALONE && (op == KIR_LOOP || op == KIR_REDUCE);
     case SCHED_WARP: return step->team == SCHED_OF_BLOCK && op == KIR_LOOP;
     case SCHED_BLOCK: return op == KIR_PAR && s->target->max_threads;
+    case SCHED_HALF: return op == KIR_PAR && s->target->max_threads && sched_may_be_half(s->f);
     case SCHED_GRID: return op == KIR_PAR;
     default: return false;
     }
@@ -96,6 +97,9 @@ static rp_status check_step(const sched *s, kir_ref at, uint32_t depth, rp_error
     const sched_step *step = &s->steps[at];
     const bool dealt = step->kind == SCHED_THREAD || step->kind == SCHED_WARP;
     if (!is_kind(s, at)) return BAD(s, at, err, "cannot be %s here", sched_kind_name(step->kind));
+    if (step->team == SCHED_OF_HALF && !dealt && s->f->insts[at].op != KIR_STORE)
+        return BAD(s, at, err, "is %s; half a warp deals all there is to its threads",
+                   sched_kind_name(step->kind));
     if (dealt && !sched_is_independent(s, at))
         return BAD(s, at, err, "is %s, but iterations touch what others store",
                    sched_kind_name(step->kind));
@@ -107,8 +111,15 @@ static rp_status check_step(const sched *s, kir_ref at, uint32_t depth, rp_error
     return check_levels(s, at, err);
 }
 
+static bool is_of_halves(const sched *s) {
+    for (kir_ref at = 0; at < s->f->n_insts; at++)
+        if (s->f->insts[at].op == KIR_PAR) return s->steps[at].kind == SCHED_HALF;
+    return false;
+}
+
 static rp_status check_places(const sched *s, rp_error *err) {
     const sched_space want = s->f->form == KIR_FRAGMENT ? SCHED_CALLER
+                             : is_of_halves(s)          ? SCHED_REGISTER
                              : s->target->max_threads   ? SCHED_SHARED
                                                         : SCHED_LOCAL;
     int64_t end = 0;
@@ -155,8 +166,8 @@ static rp_status check_parts(const sched *s, kir_ref par, rp_error *err) {
 static rp_status check_launch(const sched *s, kir_ref par, rp_error *err) {
     const sched_launch *l = &s->launch;
     const sched_target *t = s->target;
-    const bool block = s->steps[par].kind == SCHED_BLOCK;
-    const uint32_t per_block = block ? 1 : l->threads;
+    const bool block = s->steps[par].kind == SCHED_BLOCK, half = s->steps[par].kind == SCHED_HALF;
+    const uint32_t per_block = block ? 1 : half ? l->threads / SCHED_LANES : l->threads;
     if (l->threads > t->max_threads || l->threads % SCHED_TEAM || (t->max_threads && !l->threads))
         return BAD(s, KIR_NONE, err, "threads %u; at most %u in warps of %d", l->threads,
                    t->max_threads, SCHED_TEAM);

@@ -59,7 +59,8 @@ bool sched_may_be_wide(const sched *s, kir_ref loop, uint32_t n) {
     const sched_step *step = &s->steps[loop];
     const kir_range extent = f->ranges[f->insts[loop].in[0]];
     if (n < 2 || f->form != KIR_KERNEL || f->insts[loop].op != KIR_LOOP ||
-        step->kind != SCHED_THREAD || extent.lo != extent.hi || extent.lo % n)
+        step->kind != SCHED_THREAD || step->team == SCHED_OF_HALF || extent.lo != extent.hi ||
+        extent.lo % n)
         return false;
     for (kir_ref at = loop + 1; at < step->end; at++)
         if (kir_op_table(f->insts[at].op)->shape == KIR_SHAPE_BEGIN) return false;

@@ -111,7 +111,7 @@ static uint32_t threads_of(const char *command) {
 
 static rp_status print_item(const kir_func *f, uint32_t threads, base_buf *out, rp_error *err) {
     sched *s = NULL;
-    RP_TRY(sched_make(&sched_cuda, f, &s, err));
+    RP_TRY(sched_make_item(f, &s, err));
     rp_status st = gen_cuda_item(s, "one", threads, out, err);
     sched_free(s);
     return st;

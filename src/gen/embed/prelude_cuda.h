@@ -407,6 +407,54 @@ RP_INLINE rk_best<T> rk_warp_best(rk_best<T> mine)
     return best;
 }
 
+/* --- the same over half a warp, of which each thread is a lane of the host; both halves call these together --- */
+
+RP_INLINE int rk_half_lane() { return (int)(threadIdx.x & 15u); }
+RP_INLINE int rk_half_rank() { return (int)(threadIdx.x >> 4 & 1u); }
+
+/* Neighbours are joined first: of maxima and minima, which give the same so, and need not wait for one another. */
+template <rk_how how, int N>
+struct rk_in_pairs {
+    template <class T>
+    RP_INLINE T of(const T *e)
+    {
+        return rk_join<how>(rk_in_pairs<how, N - N / 2>::of(e), rk_in_pairs<how, N / 2>::of(e + N - N / 2));
+    }
+};
+
+template <rk_how how>
+struct rk_in_pairs<how, 1> {
+    template <class T>
+    RP_INLINE T of(const T *e)
+    {
+        return *e;
+    }
+};
+
+/* The N elements of each lane, then the tree; every thread of the half gets the result. */
+template <rk_how how, int N, class T>
+RP_INLINE T rk_half(const T *e, T acc)
+{
+    if (how == RK_SUM) {
+#pragma unroll
+        for (int k = 0; k < N; k++) acc = rk_join<how>(acc, e[k]);
+    } else {
+        acc = rk_join<how>(acc, rk_in_pairs<how, N>::of(e));
+    }
+    for (int o = 8; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
+    return __shfl_sync(RK_WARP, acc, threadIdx.x & 16u);
+}
+
+template <class T>
+RP_INLINE rk_best<T> rk_half_best(rk_best<T> mine)
+{
+    for (int o = 8; o; o /= 2) {
+        const rk_best<T> other = {__shfl_xor_sync(RK_WARP, mine.v, o), __shfl_xor_sync(RK_WARP, mine.at, o)};
+        mine = rk_better(mine, other);
+    }
+    return mine;
+}
+
 /* Whatever the order, the best is the same. */
 template <class T>
 RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)

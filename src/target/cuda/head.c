@@ -25,7 +25,7 @@ void target_cuda_head_with(lowerer *L, const char *name, uint32_t threads, uint3
 
 rp_status target_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads) {
     sched *s = NULL;
-    RP_TRY(sched_make(&sched_cuda, k, &s, L->err));
+    RP_TRY(sched_make_item(k, &s, L->err));
     rp_status st = gen_cuda_item(s, name, threads, &L->source, L->err);
     sched_free(s);
     return st;

@@ -105,21 +105,27 @@ static bool only_tensor_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
     return any;
 }
 
-/* As target_rows_offer, of rows that are computed. */
-static void find_taken(const lowerer *L, ir_ref made, ir_dim rows, int64_t *out) {
+/* As target_rows_offer, of rows that are computed: by a block each there, whoever has them in a kernel of their own. */
+static rp_status find_taken(const lowerer *L, ir_ref made, ir_dim rows, int64_t *out) {
     const ir_node *n = ir_node_at(L->g, made);
-    const sched_launch *c = &L->launch;
     int64_t k = 0;
+    sched *s = NULL;
     *out = 0;
-    if (n->shape.rank < 2 || c->per_block != 1 || c->scratch > MOST_SCRATCH ||
+    if (n->shape.rank < 2 ||
         !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k) ||
         lower_flat_rows(L, n) != rows)
-        return;
-    if (n->dtype == RP_DTYPE_BF16 && c->scratch == 0 && only_tensor_products_read(L, made, rows))
+        return RP_OK;
+    RP_TRY(sched_make_item(L->k, &s, L->err));
+    const bool block = s->launch.per_block == 1;
+    const int64_t scratch = s->launch.scratch;
+    sched_free(s);
+    if (!block || scratch > MOST_SCRATCH) return RP_OK;
+    if (n->dtype == RP_DTYPE_BF16 && scratch == 0 && only_tensor_products_read(L, made, rows))
         *out = INT64_MAX;
     if (n->dtype == RP_DTYPE_I16B32 && k / 32 * 72 <= MOST_BYTES &&
         only_small_products_read(L, made, rows))
         *out = 1;
+    return RP_OK;
 }
 
 /* Whether some effect writes the memory of r. */
@@ -224,7 +230,7 @@ rp_status target_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64
     if (from != IR_NONE)
         *out = INT64_MAX;
     else
-        find_taken(L, made, rows, out);
+        RP_TRY(find_taken(L, made, rows, out));
     if (!*out) return RP_OK;
     target_rows *r = base_arena_alloc(L->arena, sizeof *r);
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
