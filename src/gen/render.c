@@ -349,7 +349,11 @@ static void put_place(gen_render *r, const kir_inst *in) {
         return;
     }
     if (r->s->places[in->u.buf].space == SCHED_REGISTER) { /* by the thread's own iterations */
-        base_buf_printf(r->out, "b_%s[k%u]", r->f->bufs[in->u.buf].name, r->f->blocks[at]);
+        const kir_ref loop = r->f->blocks[at];
+        const unsigned wide = r->s->steps[loop].wide;
+        base_buf_printf(r->out, "b_%s[u%u", r->f->bufs[in->u.buf].name, loop);
+        if (wide) base_buf_printf(r->out, " * %u + k%u", wide, loop);
+        base_buf_putc(r->out, ']');
         return;
     }
     base_buf_printf(r->out, "b_%s[", r->f->bufs[in->u.buf].name);

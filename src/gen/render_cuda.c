@@ -66,93 +66,6 @@ static void put_store(gen_render *r, kir_ref at) {
     put_barrier(r, at);
 }
 
-/* --- rows of half a warp ------------------------------------------------------------------------ */
-
-enum { HALF = 16 };
-
-static bool stores_to_memory(const gen_render *r, kir_ref at, kir_ref end) {
-    for (; at < end; at++)
-        if (r->f->insts[at].op == KIR_STORE &&
-            r->s->places[r->f->insts[at].u.buf].space == SCHED_ARG)
-            return true;
-    return false;
-}
-
-/* A thread's iterations k<at> of all i<at>, unrolled so that what it keeps of them is in registers. Returns whether the last is to be looked at. */
-static bool open_half_loop(gen_render *r, kir_ref at, const char *n) {
-    const int64_t all = r->f->ranges[r->f->insts[at].in[0]].hi;
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int k%u = 0; k%u < %" PRId64 "; k%u++)", at, at, (all + HALF - 1) / HALF, at);
-    gen_line(r, "const long long i%u = k%u * %d + rk_half_lane();", at, at, HALF);
-    if (all % HALF == 0) return false;
-    gen_open(r, "if (i%u < %s)", at, n);
-    return true;
-}
-
-static void put_half_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const bool stores = stores_to_memory(r, at, end);
-    put_barrier(r, at);
-    if (stores) gen_open(r, "if (mine)");
-    const bool rest = open_half_loop(r, at, n);
-    gen_alone(r, at + 1, end);
-    if (rest) gen_close(r);
-    gen_close(r);
-    if (stores) gen_close(r);
-    put_barrier(r, at);
-}
-
-static const char *how_name(kir_reduce how) {
-    static const char *const names[] = {[KIR_SUM] = "RK_SUM",
-                                        [KIR_PROD] = "RK_PROD",
-                                        [KIR_MAX] = "RK_MAX",
-                                        [KIR_MIN] = "RK_MIN",
-                                        [KIR_CHAIN] = "RK_CHAIN"};
-    return names[how];
-}
-
-static void put_half_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_ref value = r->f->insts[end].in[0];
-    const char *type = gen_class_type(r->f->insts[value].cls);
-    char v[GEN_NAME_SIZE];
-
-    gen_text(r, value, v, sizeof v);
-    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
-    const bool rest = open_half_loop(r, at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "const rk_best<%s> e%u = {%s, i%u};", type, at, v, at);
-    gen_line(r, "a%u = rk_better(a%u, e%u);", at, at, at);
-    if (rest) gen_close(r);
-    gen_close(r);
-    gen_line(r, "a%u = rk_half_best(a%u);", at, at);
-    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
-}
-
-/* What a thread has beyond the end changes nothing: no lane is -0, which alone would notice. */
-static void put_half_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_ref value = r->f->insts[end].in[0];
-    const kir_class cls = r->f->insts[value].cls;
-    const kir_reduce how = r->f->insts[at].u.reduce;
-    const int64_t own = (r->f->ranges[r->f->insts[at].in[0]].hi + HALF - 1) / HALF;
-    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
-    char v[GEN_NAME_SIZE];
-
-    gen_text(r, value, v, sizeof v);
-    gen_line(r, "%s e%u[%" PRId64 "];", type, at, own);
-    const bool rest = open_half_loop(r, at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "e%u[k%u] = %s;", at, at, v);
-    if (rest) {
-        r->depth--;
-        gen_line(r, "} else {");
-        r->depth++;
-        gen_line(r, "e%u[k%u] = %s;", at, at, start);
-        gen_close(r);
-    }
-    gen_close(r);
-    gen_line(r, "v%u = rk_half<%s, %" PRId64 ", %s>(e%u, %s);", end, how_name(how), own, type, at,
-             start);
-}
-
 /* --- loops of which a thread takes several iterations --------------------------------------------- */
 
 static bool is_vector(const gen_render *r, kir_ref loop, kir_ref at) {
@@ -170,7 +83,7 @@ static void put_aligned(gen_render *r, kir_ref loop) {
                             r->f->bufs[r->f->insts[at].u.buf].name);
     if (b.failed)
         r->out->failed = true;
-    else
+    else if (b.len)
         gen_line(r, "const bool w%u = ((%s) & 15) == 0;", loop, b.data);
     base_buf_done(&b);
 }
@@ -215,6 +128,7 @@ static void put_vectors(gen_render *r, kir_ref loop, bool *needed) {
 static void mark_elements(const gen_render *r, kir_ref loop, kir_ref end, bool *used) {
     for (kir_ref at = 0; at < r->f->n_insts; at++)
         used[at] = (at < loop || at > end) && r->used[at];
+    if (r->f->insts[end].op == KIR_YIELD) used[r->f->insts[end].in[0]] = true;
     for (kir_ref at = end; at-- > loop + 1;) {
         const kir_inst *in = &r->f->insts[at];
         if (in->op != KIR_STORE && !used[at]) continue;
@@ -255,12 +169,181 @@ static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n)
     base_free(needed);
 }
 
+static const char *how_name(kir_reduce how) {
+    static const char *const names[] = {[KIR_SUM] = "RK_SUM",
+                                        [KIR_PROD] = "RK_PROD",
+                                        [KIR_MAX] = "RK_MAX",
+                                        [KIR_MIN] = "RK_MIN",
+                                        [KIR_CHAIN] = "RK_CHAIN"};
+    return names[how];
+}
+
+/* --- rows in registers ---------------------------------------------------------------------------- */
+
+enum { HALF = 16 };
+
+static bool is_held(const gen_render *r, kir_ref at) {
+    return !r->item && (is_half(r, at) || r->s->steps[at].held);
+}
+
+/* Threads that have a row, neighbours that each has side by side, and how often. */
+static unsigned held_threads(const gen_render *r, kir_ref at) {
+    return is_half(r, at) ? HALF : r->s->launch.threads;
+}
+
+static unsigned held_wide(const gen_render *r, kir_ref at) {
+    return r->s->steps[at].wide ? r->s->steps[at].wide : 1;
+}
+
+static unsigned held_rounds(const gen_render *r, kir_ref at) {
+    const unsigned round = held_threads(r, at) * held_wide(r, at);
+    return ((unsigned)r->f->ranges[r->f->insts[at].in[0]].hi + round - 1) / round;
+}
+
+static bool stores_to_memory(const gen_render *r, kir_ref at, kir_ref end) {
+    for (; at < end; at++)
+        if (r->f->insts[at].op == KIR_STORE &&
+            r->s->places[r->f->insts[at].u.buf].space == SCHED_ARG)
+            return true;
+    return false;
+}
+
+/* A thread's iterations, u<at> counting rounds. Returns whether the last is to be looked at. */
+static bool open_held(gen_render *r, kir_ref at, const char *n) {
+    const unsigned threads = held_threads(r, at), wide = held_wide(r, at),
+                   rounds = held_rounds(r, at);
+    const char *own = own_number(r, at), c = wide > 1 ? 'c' : 'i';
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int u%u = 0; u%u < %u; u%u++)", at, at, rounds, at);
+    if (wide > 1)
+        gen_line(r, "const long long c%u = (u%u * %u + %s) * %u;", at, at, threads, own, wide);
+    else
+        gen_line(r, "const long long i%u = u%u * %u + %s;", at, at, threads, own);
+    const unsigned whole = (unsigned)r->f->ranges[r->f->insts[at].in[0]].hi / (threads * wide);
+    if (whole == rounds) return false;
+    if (whole)
+        gen_open(r, "if (u%u < %u || %c%u < %s)", at, whole, c, at, n);
+    else
+        gen_open(r, "if (%c%u < %s)", c, at, n);
+    return true;
+}
+
+static bool has_vectors(const gen_render *r, kir_ref at, kir_ref end) {
+    for (kir_ref i = at + 1; i < end; i++)
+        if (is_vector(r, at, i)) return true;
+    return false;
+}
+
+/* The body for the iterations of a round, and `behind` of each. */
+static void put_held_body(gen_render *r, kir_ref at, kir_ref end, const char *behind) {
+    const unsigned wide = held_wide(r, at);
+    bool *needed;
+    if (wide == 1) {
+        gen_alone(r, at + 1, end);
+        if (*behind) gen_line(r, "%s", behind);
+        return;
+    }
+    needed = base_alloc_array(2 * ((size_t)r->f->n_insts + 1), sizeof *needed);
+    if (!needed) {
+        r->out->failed = true;
+        return;
+    }
+    if (has_vectors(r, at, end)) put_vectors(r, at, needed);
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int k%u = 0; k%u < %u; k%u++)", at, at, wide, at);
+    put_elements(r, at, end, needed + r->f->n_insts + 1);
+    if (*behind) gen_line(r, "%s", behind);
+    gen_close(r);
+    for (kir_ref i = at + 1; i < end; i++)
+        if (r->f->insts[i].op == KIR_STORE && is_vector(r, at, i))
+            gen_line(r, "rk_put(p%u, x%u, w%u);", i, i, at);
+    base_free(needed);
+}
+
+static void put_held_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const bool guards = is_half(r, at) && stores_to_memory(r, at, end);
+    put_barrier(r, at);
+    if (guards) gen_open(r, "if (mine)");
+    if (held_wide(r, at) > 1) put_aligned(r, at);
+    const bool rest = open_held(r, at, n);
+    put_held_body(r, at, end, "");
+    if (rest) gen_close(r);
+    gen_close(r);
+    if (guards) gen_close(r);
+    put_barrier(r, at);
+}
+
+static void put_held_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_ref value = r->f->insts[end].in[0];
+    const char *type = gen_class_type(r->f->insts[value].cls);
+    char v[GEN_NAME_SIZE], behind[2 * GEN_NAME_SIZE + 80], counter[32];
+
+    gen_text(r, value, v, sizeof v);
+    if (held_wide(r, at) > 1)
+        (void)snprintf(counter, sizeof counter, "c%u + k%u", at, at);
+    else
+        (void)snprintf(counter, sizeof counter, "i%u", at);
+    (void)snprintf(behind, sizeof behind, "a%u = rk_better(a%u, rk_best<%s>{%s, %s});", at, at,
+                   type, v, counter);
+    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
+    if (held_wide(r, at) > 1) put_aligned(r, at);
+    const bool rest = open_held(r, at, n);
+    put_held_body(r, at, end, behind);
+    if (rest) gen_close(r);
+    gen_close(r);
+    gen_line(r, "a%u = rk_%s_best(a%u);", at, is_half(r, at) ? "half" : "block", at);
+    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+}
+
+/* What a thread has beyond the end changes nothing: no lane is -0, which alone would notice. */
+static void put_beyond(gen_render *r, kir_ref at, const char *start) {
+    const unsigned wide = held_wide(r, at);
+    r->depth--;
+    gen_line(r, "} else {");
+    r->depth++;
+    if (wide > 1) gen_line(r, "#pragma unroll");
+    if (wide > 1)
+        gen_line(r, "for (int k%u = 0; k%u < %u; k%u++) e%u[u%u * %u + k%u] = %s;", at, at, wide,
+                 at, at, at, wide, at, start);
+    else
+        gen_line(r, "e%u[u%u] = %s;", at, at, start);
+}
+
+static void put_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_ref value = r->f->insts[end].in[0];
+    const kir_class cls = r->f->insts[value].cls;
+    const kir_reduce how = r->f->insts[at].u.reduce;
+    const unsigned wide = held_wide(r, at), own = held_rounds(r, at) * wide;
+    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
+    char v[GEN_NAME_SIZE], behind[GEN_NAME_SIZE + 80];
+
+    gen_text(r, value, v, sizeof v);
+    if (wide > 1)
+        (void)snprintf(behind, sizeof behind, "e%u[u%u * %u + k%u] = %s;", at, at, wide, at, v);
+    else
+        (void)snprintf(behind, sizeof behind, "e%u[u%u] = %s;", at, at, v);
+    gen_line(r, "%s e%u[%u];", type, at, own);
+    if (wide > 1) put_aligned(r, at);
+    const bool rest = open_held(r, at, n);
+    put_held_body(r, at, end, behind);
+    if (rest) put_beyond(r, at, start);
+    if (rest) gen_close(r);
+    gen_close(r);
+    if (is_half(r, at))
+        gen_line(r, "v%u = rk_half<%s, %u, %s>(e%u, %s);", end, how_name(how), own, type, at,
+                 start);
+    else
+        gen_line(r, "v%u = rk_held<%s, %" PRId64 ", %u, %u, %s>(e%u, %s);", end, how_name(how),
+                 r->f->ranges[r->f->insts[at].in[0]].hi, r->s->launch.threads, wide, type, at,
+                 start);
+}
+
 /* An item in another kernel has rounds of its own. */
 static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
-    if (is_half(r, at)) {
-        put_half_loop(r, at, end, n);
+    if (is_held(r, at)) {
+        put_held_loop(r, at, end, n);
         return;
     }
     put_barrier(r, at);
@@ -520,10 +603,10 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "{");
     r->depth++;
     put_barrier(r, at);
-    if (is_half(r, at) && r->f->insts[at].u.reduce == KIR_ARGMAX)
-        put_half_argmax(r, at, end, n);
-    else if (is_half(r, at))
-        put_half_reduce(r, at, end, n);
+    if (is_held(r, at) && r->f->insts[at].u.reduce == KIR_ARGMAX)
+        put_held_argmax(r, at, end, n);
+    else if (is_held(r, at))
+        put_held_reduce(r, at, end, n);
     else if (r->s->steps[at].kind != SCHED_THREAD)
         put_stepped_reduce(r, at, end, n);
     else if (r->f->insts[at].u.reduce == KIR_ARGMAX && r->s->steps[at].rounds && !r->item)
@@ -616,6 +699,16 @@ static const char *constness(const kir_buf *b) {
     return b->written ? "" : "const ";
 }
 
+/* Of a temporary of which each thread has its own iterations' elements. */
+static int64_t held_elements(const gen_render *r, int64_t size) {
+    for (kir_ref at = 0; at < r->f->n_insts; at++) {
+        if (r->f->insts[at].op != KIR_LOOP && r->f->insts[at].op != KIR_REDUCE) continue;
+        const int64_t wide = held_wide(r, at), round = held_threads(r, at) * wide;
+        return size ? (size + round - 1) / round * wide : 1;
+    }
+    return 1;
+}
+
 /* No __restrict__: what is only read would then be read past the coherent caches, even before rk_wait, while the kernel in
  * front still writes it. */
 static void put_bufs(gen_render *r) {
@@ -633,8 +726,7 @@ static void put_bufs(gen_render *r) {
         else if (r->s->places[i].space == SCHED_SHARED)
             gen_line(r, "__shared__ %s b_%s[%" PRId64 "];", type, b->name, b->size ? b->size : 1);
         else if (r->s->places[i].space == SCHED_REGISTER)
-            gen_line(r, "%s b_%s[%" PRId64 "];", type, b->name,
-                     (b->size + HALF - 1) / HALF + !b->size);
+            gen_line(r, "%s b_%s[%" PRId64 "];", type, b->name, held_elements(r, b->size));
     }
 }
 

@@ -1,7 +1,7 @@
-/* What several loops over one row load of the same place, loaded once.
+/* Rows in temporaries, for a target that deals all loops over them alike and has element i in registers of who takes iteration i.
  *
- * In front of the first of them a loop of its own reads the row into a temporary, element i of it in iteration i, so that a target that
- * deals all of these loops alike finds it where it wants it: in registers of who takes the iteration. */
+ * What several loops load of the same place is loaded once: in front of the first of them a loop of its own reads the row. A loop that loads and stores
+ * becomes two, since no compiler can know that what it stores is not what it loads next: the first computes, the second stores. */
 #include <stdio.h>
 
 #include "base/status.h"
@@ -18,12 +18,20 @@ typedef struct row {
     uint32_t temporary;
 } row;
 
+/* Of a loop that is cut what a store of it stores. */
+typedef struct result {
+    kir_ref store;
+    uint32_t temporary;
+} result;
+
 typedef struct holder {
     const kir_func *f;
     kir_func *to;
     kir_ref *map;
     row rows[MOST_ROWS];
     uint32_t n;
+    result results[MOST_ROWS];
+    uint32_t n_results;
 } holder;
 
 static bool goes_over_rows(const kir_func *f, kir_ref block) {
@@ -101,6 +109,16 @@ static row *row_of(holder *h, kir_ref at, kir_ref block) {
     return NULL;
 }
 
+/* Made of the counter of its block and what is outside, by operations on indices. */
+static bool is_remade(const holder *h, kir_ref r, kir_ref block, int depth) {
+    const kir_inst *in = &h->f->insts[r];
+    if (r == block || !is_inside(h, r, block)) return true;
+    if (in->cls != KIR_INDEX || in->op == KIR_TO_INDEX || depth == 0) return false;
+    for (uint32_t i = 0; i < in->n_in; i++)
+        if (!is_remade(h, in->in[i], block, depth - 1)) return false;
+    return true;
+}
+
 /* Floats: of integers it is known how large those of a buffer are. */
 static void note_load(holder *h, kir_ref at, kir_ref block) {
     const kir_func *f = h->f;
@@ -127,16 +145,66 @@ static void find_rows(holder *h) {
             note_load(h, at, f->blocks[at]);
 }
 
-/* Those that are loaded again, as far as there is room. */
-static void take_rows(holder *h, int64_t most) {
+static int64_t words_of(kir_class c) {
+    return c == KIR_F64 || c == KIR_I64 ? 2 : 1;
+}
+
+/* Those that are loaded again, as far as there is room. Returns what is left of it. */
+static int64_t take_rows(holder *h, int64_t most) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < h->n; i++) {
-        const int64_t words = h->f->insts[h->rows[i].load].cls == KIR_F64 ? 2 : 1;
+        const int64_t words = words_of(h->f->insts[h->rows[i].load].cls);
         if (h->rows[i].blocks < 2 || h->rows[i].size > most / words) continue;
         most -= h->rows[i].size * words;
         h->rows[n++] = h->rows[i];
     }
     h->n = n;
+    return most;
+}
+
+/* Whether the loop loads what it does not find in temporaries, and stores, but to none of what is loaded. */
+static bool is_to_be_cut(holder *h, kir_ref block, kir_ref end) {
+    const kir_func *f = h->f;
+    bool loads = false, stores = false;
+    for (kir_ref at = block + 1; at < end; at++) {
+        const kir_inst *in = &f->insts[at];
+        const bool arg = (in->op == KIR_LOAD || in->op == KIR_STORE) &&
+                         f->bufs[in->u.buf].space == KIR_ARG;
+        if (!arg) continue;
+        loads = loads || (in->op == KIR_LOAD && !row_of(h, at, block));
+        stores = stores || in->op == KIR_STORE;
+        if (in->op == KIR_STORE && !is_remade(h, in->in[0], block, MOST_INDEX)) return false;
+        if (in->op == KIR_LOAD && is_stored(f, in->u.buf)) return false;
+    }
+    return loads && stores;
+}
+
+static void take_results(holder *h, int64_t most) {
+    const kir_func *f = h->f;
+    for (kir_ref block = 0; block < f->n_insts; block++) {
+        int64_t size, words = 0;
+        uint32_t n = h->n_results;
+        if (f->insts[block].op != KIR_LOOP || !kir_const_value(f, f->insts[block].in[0], &size) ||
+            size < 1)
+            continue;
+        const kir_ref end = end_of(f, block);
+        if (!is_to_be_cut(h, block, end)) continue;
+        for (kir_ref at = block + 1; at < end && n < MOST_ROWS; at++) {
+            const kir_inst *in = &f->insts[at];
+            if (in->op != KIR_STORE || f->bufs[in->u.buf].space != KIR_ARG) continue;
+            h->results[n++].store = at;
+            words += words_of(f->insts[in->in[1]].cls);
+        }
+        if (n == MOST_ROWS || size > most / words) continue;
+        most -= size * words;
+        h->n_results = n;
+    }
+}
+
+static const result *result_of(const holder *h, kir_ref store) {
+    for (uint32_t i = 0; i < h->n_results; i++)
+        if (h->results[i].store == store) return &h->results[i];
+    return NULL;
 }
 
 /* Constants may be made inside for the first time. */
@@ -164,9 +232,31 @@ static void read_rows(holder *h, kir_ref block) {
 static void copy_inst(holder *h, kir_ref at) {
     const kir_inst *in = &h->f->insts[at];
     const kir_ref block = h->f->blocks[at];
+    const result *kept = in->op == KIR_STORE ? result_of(h, at) : NULL;
+    if (kept) {
+        kir_store(h->to, kept->temporary, h->map[block], h->map[in->in[1]]);
+        return;
+    }
     const row *r = in->op == KIR_LOAD && goes_over_rows(h->f, block) ? row_of(h, at, block) : NULL;
     h->map[at] = r ? kir_load(h->to, r->temporary, h->map[block])
                    : kir_rebuild_inst(h->to, h->f, in, h->map);
+}
+
+/* The second of two loops. */
+static void store_results(holder *h, kir_ref block, kir_ref end) {
+    const kir_func *f = h->f;
+    bool open = false;
+    for (kir_ref at = block + 1; at < end; at++) {
+        const kir_inst *in = &f->insts[at];
+        const result *r = in->op == KIR_STORE ? result_of(h, at) : NULL;
+        if (!r) continue;
+        if (!open) h->map[block] = kir_begin(h->to, KIR_LOOP, h->map[f->insts[block].in[0]]);
+        open = true;
+        make_index(h, in->in[0], block);
+        kir_store(h->to, in->u.buf, h->map[in->in[0]],
+                  kir_load(h->to, r->temporary, h->map[block]));
+    }
+    if (open) kir_end(h->to);
 }
 
 static void copy_block(holder *h, kir_ref block) {
@@ -181,18 +271,39 @@ static void copy_block(holder *h, kir_ref block) {
         h->map[end] = kir_yield(h->to, h->map[f->insts[end].in[0]]);
     else
         kir_end(h->to);
+    store_results(h, block, end);
+}
+
+static rp_dtype dtype_of(kir_class c) {
+    return c == KIR_F32   ? RP_DTYPE_F32
+           : c == KIR_F64 ? RP_DTYPE_F64
+           : c == KIR_I64 ? RP_DTYPE_I64
+                          : RP_DTYPE_I32;
+}
+
+static uint32_t add_temporary(holder *h, const char *name, uint32_t i, kir_class c, int64_t size) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%s%u", name, i);
+    return kir_add_buf(h->to, text, KIR_SCRATCH, dtype_of(c), 0, 0, size);
+}
+
+static void add_temporaries(holder *h) {
+    const kir_func *f = h->f;
+    for (uint32_t i = 0; i < h->n; i++)
+        h->rows[i].temporary =
+            add_temporary(h, "held", i, f->insts[h->rows[i].load].cls, h->rows[i].size);
+    for (uint32_t i = 0; i < h->n_results; i++) {
+        const kir_ref store = h->results[i].store;
+        int64_t size = 0;
+        (void)kir_const_value(f, f->insts[f->blocks[store]].in[0], &size);
+        h->results[i].temporary =
+            add_temporary(h, "made", i, f->insts[f->insts[store].in[1]].cls, size);
+    }
 }
 
 static rp_status rebuild(holder *h, rp_error *err) {
     const kir_func *f = h->f;
-    for (uint32_t i = 0; i < h->n; i++) {
-        row *r = &h->rows[i];
-        const bool wide = f->insts[r->load].cls == KIR_F64;
-        char name[24];
-        (void)snprintf(name, sizeof name, "held%u", i);
-        r->temporary = kir_add_buf(h->to, name, KIR_SCRATCH, wide ? RP_DTYPE_F64 : RP_DTYPE_F32, 0,
-                                   0, r->size);
-    }
+    add_temporaries(h);
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_op op = f->insts[at].op;
         if (op == KIR_PAR) {
@@ -214,8 +325,8 @@ rp_status kir_hold_rows(const kir_func *f, int64_t most, kir_func **out, rp_erro
     *out = NULL;
     if (!is_flat(f)) return RP_OK;
     find_rows(&h);
-    take_rows(&h, most);
-    if (!h.n) return RP_OK;
+    take_results(&h, take_rows(&h, most));
+    if (!h.n && !h.n_results) return RP_OK;
     RP_TRY(kir_rebuild_new(f, &h.to, &h.map, err));
     rp_status st = rebuild(&h, err);
     if (st != RP_OK) {

@@ -198,9 +198,9 @@ rp_status kir_split_loops(const kir_func *f, kir_func **out, rp_error *err) RP_M
 #define KIR_STAGED_ROWS 32
 rp_status kir_stage_rows(const kir_func *f, kir_func **out, rp_error *err) RP_MUST_USE;
 
-/* Of a kernel whose items are rows: a copy that computes the same, with floats that several loops or reductions of one length, none within
- * another, load of the same places loaded once, into temporaries of at most `most` words of 4 bytes in all. *out NULL: there are none.
- * Owned by the caller. */
+/* Of a kernel whose items are rows, gone over by loops and reductions none of which is within another: a copy that computes the same, where
+ * floats that several of them load at the same places are loaded once, and where a loop that loads and stores memory does one after the other. It has
+ * temporaries for that of at most `most` words of 4 bytes in all. *out NULL: there is no such. Owned by the caller. */
 rp_status kir_hold_rows(const kir_func *f, int64_t most, kir_func **out, rp_error *err) RP_MUST_USE;
 
 /* Class rules, matched begin/end, scopes, one PAR in a KERNEL, no PAR inside, buffers in range. */

@@ -203,6 +203,7 @@ rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
                        s->n_args, L->n_args);
     l->threads = s->threads;
     l->per_block = s->per_block;
+    l->alts[0].per_sm = s->per_sm;
     l->items = ir_dim_mul_const(L->out->dims, l->items, s->parts);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", L->k->name);
     return RP_OK;

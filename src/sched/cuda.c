@@ -129,7 +129,8 @@ rp_status sched_make_blocks(const kir_func *f, sched **out, rp_error *err) {
 }
 
 static rp_status make(const kir_func *f, sched **out, rp_error *err) {
-    return sched_half_refused(f) ? sched_make_blocks(f, out, err) : sched_make_half(f, out, err);
+    return sched_registers_refused(f) ? sched_make_blocks(f, out, err)
+                                      : sched_make_registers(f, out, err);
 }
 
 const sched_target sched_cuda = {"cuda", make, MAX_THREADS, MAX_SHARED};

@@ -84,6 +84,8 @@ static rp_status read_launch(reader *r, sched_launch *l) {
             RP_TRY(read_u32(r, w, &l->threads));
         else if (strcmp(w, "per_block") == 0)
             RP_TRY(read_u32(r, w, &l->per_block));
+        else if (strcmp(w, "per_sm") == 0)
+            RP_TRY(read_u32(r, w, &l->per_sm));
         else if (strcmp(w, "parts") == 0)
             RP_TRY(read_u32(r, w, &l->parts));
         else if (strcmp(w, "scratch") == 0)
@@ -149,6 +151,8 @@ static rp_status read_attributes(reader *r, sched_step *step) {
             step->chunks = true;
         else if (strcmp(w, "whole") == 0)
             step->whole = true;
+        else if (strcmp(w, "held") == 0)
+            step->held = true;
         else if (strcmp(w, "barrier") == 0)
             step->barrier = true;
         else if (strcmp(w, "wide") == 0)

@@ -8,6 +8,7 @@ static void put_launch(const sched *s, base_buf *out) {
     if (s->f->form != KIR_KERNEL) return;
     base_buf_puts(out, "  launch");
     if (l->threads) base_buf_printf(out, " threads %u per_block %u", l->threads, l->per_block);
+    if (l->per_sm) base_buf_printf(out, " per_sm %u", l->per_sm);
     if (l->parts != 1) base_buf_printf(out, " parts %u", l->parts);
     if (l->scratch) base_buf_printf(out, " scratch %" PRId64, l->scratch);
     base_buf_printf(out, " grain %" PRId64, l->grain);
@@ -15,15 +16,16 @@ static void put_launch(const sched *s, base_buf *out) {
     base_buf_putc(out, '\n');
 }
 
-/* Why a row is a block's where half a warp might have it; the parser reads over it. */
+/* Why a row is not in registers; the parser reads over it. */
 static void put_why(const sched *s, base_buf *out) {
-    bool blocks = false, reduces = false;
+    bool blocks = false, reduces = false, held = false;
     for (kir_ref at = 0; at < s->f->n_insts; at++) {
         blocks = blocks || s->steps[at].kind == SCHED_BLOCK;
         reduces = reduces || s->f->insts[at].op == KIR_REDUCE;
+        held = held || s->steps[at].held;
     }
-    const char *why = blocks && reduces ? sched_half_refused(s->f) : NULL;
-    if (why) base_buf_printf(out, "  ; a row is no half warp's: %s\n", why);
+    const char *why = blocks && reduces && !held ? sched_registers_refused(s->f) : NULL;
+    if (why) base_buf_printf(out, "  ; no row is in registers: %s\n", why);
 }
 
 static void put_places(const sched *s, base_buf *out) {
@@ -38,6 +40,7 @@ static void put_places(const sched *s, base_buf *out) {
 
 static void put_attributes(const sched_step *step, base_buf *out) {
     if (step->chunks) base_buf_puts(out, " chunks");
+    if (step->held) base_buf_puts(out, " held");
     if (step->wide) base_buf_printf(out, " wide %u", step->wide);
     if (step->rounds) base_buf_printf(out, " rounds %u", step->rounds);
     if (step->unroll) base_buf_printf(out, " unroll %u", step->unroll);

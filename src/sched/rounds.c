@@ -19,7 +19,7 @@ bool sched_may_have_rounds(const sched *s, kir_ref at) {
     const kir_inst *in = &s->f->insts[at];
     const sched_step *step = &s->steps[at];
     return in->op == KIR_REDUCE && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
-           !step->nested && in->u.reduce != KIR_PROD && in->u.reduce != KIR_CHAIN;
+           !step->nested && !step->held && in->u.reduce != KIR_PROD && in->u.reduce != KIR_CHAIN;
 }
 
 static int64_t extent(const sched *s, kir_ref at) {

@@ -50,6 +50,8 @@ bool sched_needs_barrier(const sched *s, kir_ref at);
 
 /* wide.c: whether threads may take n iterations of a loop at once, and how many they do (0: one). */
 bool sched_may_be_wide(const sched *s, kir_ref loop, uint32_t n);
+/* Whether it reads memory in each iteration before it writes there, and writes once. */
+bool sched_is_in_order(const kir_func *f, kir_ref loop, kir_ref end);
 uint8_t sched_wide_of(const sched *s, kir_ref loop);
 
 /* rounds.c: whether threads may have several loads of a reduction on their way, .. */
@@ -62,12 +64,16 @@ void sched_fit_rounds(sched *s);
 /* cuda.c: a schedule of f in which items are blocks', or, of plain ones, threads'. */
 rp_status sched_make_blocks(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
 
-/* half.c: why items cannot be rows of half a warp each, or should not; NULL: they are to be. */
-const char *sched_half_refused(const kir_func *f);
+/* registers.c: why items cannot be rows in registers of half a warp or a block, or should not; NULL: they are to be. */
+const char *sched_registers_refused(const kir_func *f);
 /* Whether they may be: what the renderer and the verifier ask for. */
 bool sched_may_be_half(const kir_func *f);
+bool sched_may_be_held(const kir_func *f);
+#define SCHED_MOST_HELD 64 /* iterations of a thread that are written out */
+/* Bytes that the threads of a block exchange for a reduction whose row they hold. */
+int64_t sched_exchanged(const kir_func *f, kir_ref at);
 /* Their schedule, perhaps of another function that computes the same. */
-rp_status sched_make_half(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
+rp_status sched_make_registers(const kir_func *f, sched **out, rp_error *err) RP_MUST_USE;
 
 /* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
 #define SCHED_MAX_PARTS 16

@@ -41,6 +41,8 @@ typedef struct sched_step {
     uint8_t part;    /* of a block right inside of items: which part of them it belongs to */
     bool chunks;     /* of a sum: there may be more than one of KIR_CHUNK */
     uint8_t wide; /* of THREAD: iterations that a thread takes side by side, with vectors; 0: one */
+    bool
+        held; /* of THREAD in a block: the iterations of a thread are written out, their temporaries in registers */
     uint8_t
         rounds; /* of a reduction that is dealt to the threads of a block: of its loads so many are on their way at once; 0: one */
     /* Of VECTOR: up to three loops, each over what the one before it left. */
@@ -76,10 +78,11 @@ typedef struct sched_launch {
     uint32_t n_args;    /* argument slots */
     uint32_t threads;   /* of a block, exactly; 0: the target has no blocks */
     uint32_t per_block; /* items that a block takes at once; 0 as above */
-    uint32_t parts;     /* blocks that share an item, each with a part of it */
-    int64_t scratch;    /* bytes of temporaries, of a thread or a block */
-    int64_t grain;      /* items that are worth another thread */
-    uint32_t vector;    /* bits of the vectors that a compiler is to make of loops; 0: the widest */
+    uint32_t per_sm; /* blocks that a multiprocessor has at most, which take turns then; 0: any */
+    uint32_t parts;  /* blocks that share an item, each with a part of it */
+    int64_t scratch; /* bytes of temporaries, of a thread or a block */
+    int64_t grain;   /* items that are worth another thread */
+    uint32_t vector; /* bits of the vectors that a compiler is to make of loops; 0: the widest */
 } sched_launch;
 
 /* What a tuner decides in place of the rules; 0 leaves it to them. No choice changes a result. */

@@ -66,7 +66,7 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
         return BAD(s, at, err,
                    step->chunks ? "has chunks; there is one at most"
                                 : "lacks chunks; there may be several");
-    if (step->chunks && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
+    if (step->chunks && step->kind == SCHED_THREAD && !step->held && step->team == SCHED_OF_BLOCK &&
         (!s->launch.threads || KIR_CHUNK % s->launch.threads))
         return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, s->launch.threads);
     if (step->chunks && step->rounds && KIR_CHUNK % (step->rounds * s->launch.threads))
@@ -92,6 +92,21 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
     return RP_OK;
 }
 
+/* A loop or reduction whose row a block holds. */
+static rp_status check_held(const sched *s, kir_ref at, rp_error *err) {
+    const sched_step *step = &s->steps[at];
+    const int64_t n = s->f->ranges[s->f->insts[at].in[0]].hi, wide = step->wide ? step->wide : 1;
+    const int64_t round = s->launch.threads * wide;
+    if (step->kind != SCHED_THREAD || step->team != SCHED_OF_BLOCK || !sched_may_be_held(s->f))
+        return BAD(s, at, err, "cannot be held");
+    if (!round || (n + round - 1) / round * wide > SCHED_MOST_HELD)
+        return BAD(s, at, err, "held, of more than %d iterations a thread", SCHED_MOST_HELD);
+    if (s->f->insts[at].op == KIR_REDUCE && sched_exchanged(s->f, at) > s->target->max_shared)
+        return BAD(s, at, err, "held; a block exchanges at most %lld bytes",
+                   (long long)s->target->max_shared);
+    return RP_OK;
+}
+
 /* depth: blocks around. */
 static rp_status check_step(const sched *s, kir_ref at, uint32_t depth, rp_error *err) {
     const sched_step *step = &s->steps[at];
@@ -107,19 +122,28 @@ static rp_status check_step(const sched *s, kir_ref at, uint32_t depth, rp_error
         return BAD(s, at, err, "lacks a barrier: what it stores is accessed elsewhere");
     if (step->barrier && !sched_may_wait(s, at))
         return BAD(s, at, err, "has a barrier that no team reaches");
+    if (step->held) RP_TRY(check_held(s, at, err));
     if (step->part && depth != 1) return BAD(s, at, err, "is no part of an item");
     return check_levels(s, at, err);
 }
 
-static bool is_of_halves(const sched *s) {
-    for (kir_ref at = 0; at < s->f->n_insts; at++)
-        if (s->f->insts[at].op == KIR_PAR) return s->steps[at].kind == SCHED_HALF;
-    return false;
+/* Whether element i of all temporaries is of the thread that takes iteration i. */
+static bool is_dealt_alike(const sched *s) {
+    const sched_step *first = NULL;
+    for (kir_ref at = 0; at < s->f->n_insts; at++) {
+        const kir_op op = s->f->insts[at].op;
+        const sched_step *step = &s->steps[at];
+        if (op == KIR_PAR && step->kind == SCHED_HALF) return true;
+        if (op != KIR_LOOP && op != KIR_REDUCE) continue;
+        if (!step->held || (first && step->wide != first->wide)) return false;
+        first = step;
+    }
+    return first != NULL;
 }
 
 static rp_status check_places(const sched *s, rp_error *err) {
     const sched_space want = s->f->form == KIR_FRAGMENT ? SCHED_CALLER
-                             : is_of_halves(s)          ? SCHED_REGISTER
+                             : is_dealt_alike(s)        ? SCHED_REGISTER
                              : s->target->max_threads   ? SCHED_SHARED
                                                         : SCHED_LOCAL;
     int64_t end = 0;
@@ -176,6 +200,8 @@ static rp_status check_launch(const sched *s, kir_ref par, rp_error *err) {
     if (t->max_threads && l->scratch > (block ? t->max_shared : 0))
         return BAD(s, KIR_NONE, err, "scratch %lld; at most %lld", (long long)l->scratch,
                    block ? (long long)t->max_shared : 0);
+    if (l->per_sm && !block && !half)
+        return BAD(s, KIR_NONE, err, "per_sm %u of items that are no block's", l->per_sm);
     if (l->grain < 1) return BAD(s, KIR_NONE, err, "grain %lld", (long long)l->grain);
     if (l->vector &&
         (t->max_threads || l->vector < 128 || l->vector > 512 || (l->vector & (l->vector - 1))))

@@ -10,7 +10,7 @@ enum {
 };
 
 /* Reads come before writes in each iteration, and memory is written once: vectors do not change what is read. */
-static bool is_in_order(const kir_func *f, kir_ref loop, kir_ref end) {
+bool sched_is_in_order(const kir_func *f, kir_ref loop, kir_ref end) {
     for (kir_ref at = loop + 1; at < end; at++) {
         if (f->insts[at].op != KIR_STORE) continue;
         for (kir_ref i = at + 1; i < end; i++) {
@@ -58,13 +58,14 @@ bool sched_may_be_wide(const sched *s, kir_ref loop, uint32_t n) {
     const kir_func *f = s->f;
     const sched_step *step = &s->steps[loop];
     const kir_range extent = f->ranges[f->insts[loop].in[0]];
+    if (step->held) return n > 1 && extent.lo % n == 0 && sched_is_in_order(f, loop, step->end);
     if (n < 2 || f->form != KIR_KERNEL || f->insts[loop].op != KIR_LOOP ||
         step->kind != SCHED_THREAD || step->team == SCHED_OF_HALF || extent.lo != extent.hi ||
         extent.lo % n)
         return false;
     for (kir_ref at = loop + 1; at < step->end; at++)
         if (kir_op_table(f->insts[at].op)->shape == KIR_SHAPE_BEGIN) return false;
-    return is_in_order(f, loop, step->end) && narrowest(s, loop, n) > 0;
+    return sched_is_in_order(f, loop, step->end) && narrowest(s, loop, n) > 0;
 }
 
 uint8_t sched_wide_of(const sched *s, kir_ref loop) {

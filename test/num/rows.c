@@ -1,21 +1,30 @@
-/* Rows that halves of warps share, on the emulated GPU: the bits of the cpu and of every op by itself, whatever a row is longer than, an odd
- * number of rows, and rows that are written to memory that the kernel reads. */
+/* Rows that half a warp or a block has in registers, on the emulated GPU: the bits of the cpu and of every op by itself, whatever a row is longer
+ * than, and of an odd number of rows. */
 #include "support/both_gpu.h"
 
 #include <math.h>
 
 #include "target/target.h"
 
-/* Kernels of the GPU's form of g whose rows are half a warp's. */
-static uint32_t halves_in(const ir_graph *g) {
+/* Kernels of the GPU's form of g whose rows are in registers: of half a warp, or of a block. */
+typedef struct counts {
+    uint32_t halves, blocks;
+} counts;
+
+static bool names(const lower_piece *p, uint32_t kernel, const char *what) {
+    const char *at = strstr(p->source + p->kernels[kernel].begin, what);
+    return at && at < p->source + p->kernels[kernel].end;
+}
+
+static counts rows_in(const ir_graph *g) {
     const lower_options o = {.target = GEN_CUDA};
-    uint32_t n = 0;
+    counts n = {0};
     lower_piece p = {0};
     rp_error err = {0};
     CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_kernels; i++) {
-        const char *at = strstr(p.source + p.kernels[i].begin, "rk_half_lane");
-        n += at && at < p.source + p.kernels[i].end;
+        n.halves += names(&p, i, "rk_half_lane");
+        n.blocks += names(&p, i, "rk_held<");
     }
     lower_done(&p);
     return n;
@@ -32,12 +41,14 @@ static void fill(both *b, value_fn value, uint64_t seed) {
     }
 }
 
-/* n_halves: kernels without passes. */
-static void equals_the_cpu(const char *text, uint64_t seed, value_fn value, uint32_t n_halves) {
+/* want: kernels without passes. */
+static void equals_the_cpu(const char *text, uint64_t seed, value_fn value, counts want) {
     rp_error err = {0};
     both b = both_of(text, seed);
     fill(&b, value, seed);
-    assert_int_equal(halves_in(b.g), n_halves);
+    const counts are = rows_in(b.g);
+    if (are.halves != want.halves || are.blocks != want.blocks)
+        fail_msg("%s: %u and %u", text, are.halves, are.blocks);
     if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s: %s", text, b.at, err.text);
     const char *d = value ? NULL : both_off(&b, 1e-3);
     if (d) fail_msg("%s: compiled: %s", text, d);
@@ -79,11 +90,14 @@ static double never(int64_t i, uint64_t seed) {
     return -INFINITY;
 }
 
-static const int lengths[] = {1, 2, 15, 16, 17, 31, 33, 100, 1000, 1023, 1024};
-enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
+/* Of few rows half a warp takes those of up to 128 elements. */
+enum { N_LENGTHS = 8 };
+static const int short_lengths[N_LENGTHS] = {1, 2, 15, 16, 17, 33, 100, 128};
+static const int long_lengths[N_LENGTHS] = {129, 511, 513, 1000, 1024, 4095, 4097, 8192};
 
 /* Reductions of rows of a length each, which share their kernel. */
-static void all_kinds(const char *type, int rows, value_fn value, uint64_t seed) {
+static void all_kinds(const char *type, int rows, value_fn value, uint64_t seed,
+                      const int lengths[N_LENGTHS]) {
     base_buf b, ret;
     base_buf_init(&b, 0);
     base_buf_init(&ret, 0);
@@ -100,7 +114,10 @@ static void all_kinds(const char *type, int rows, value_fn value, uint64_t seed)
         for (int k = 0; k < 5; k++) base_buf_printf(&ret, "%s%%%d", r + k ? ", " : "", r + k);
     }
     base_buf_printf(&b, "  ret %s\n}\n", ret.data);
-    equals_the_cpu(b.data, seed, value, N_LENGTHS);
+    const bool halves = lengths == short_lengths;
+    /* 8192 doubles are more than a block exchanges. */
+    const uint32_t blocks = N_LENGTHS - (strcmp(type, "f64") == 0);
+    equals_the_cpu(b.data, seed, value, (counts){halves ? N_LENGTHS : 0, halves ? 0 : blocks});
     base_buf_done(&b);
     base_buf_done(&ret);
 }
@@ -109,31 +126,45 @@ static void every_length_and_type(void **state) {
     static const char *const types[] = {"f32", "f16", "bf16", "f64", "i32", "i64", "i8"};
     (void)state;
     NEEDS_GPU();
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) all_kinds(types[t], 3, NULL, t);
-    all_kinds("f32", 1, cancels, 1);
-    all_kinds("bf16", 17, cancels, 2);
-    all_kinds("f64", 5, cancels, 2);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        all_kinds(types[t], 3, NULL, t, short_lengths);
+        all_kinds(types[t], 3, NULL, t, long_lengths);
+    }
+    all_kinds("f32", 1, cancels, 1, short_lengths);
+    all_kinds("f32", 1, cancels, 1, long_lengths);
+    all_kinds("bf16", 17, cancels, 2, short_lengths);
+    all_kinds("f64", 5, cancels, 2, short_lengths);
+    all_kinds("f64", 2, cancels, 2, long_lengths);
 }
 
 static void special_values(void **state) {
     (void)state;
     NEEDS_GPU();
-    for (uint64_t seed = 0; seed < 8; seed++) all_kinds(seed % 2 ? "f32" : "f16", 3, special, seed);
-    all_kinds("f32", 2, zeros, 1);
-    all_kinds("f32", 2, never, 1);
+    for (uint64_t seed = 0; seed < 8; seed++)
+        all_kinds(seed % 2 ? "f32" : "f16", 3, special, seed,
+                  seed % 4 < 2 ? short_lengths : long_lengths);
+    for (int i = 0; i < 2; i++) {
+        all_kinds("f32", 2, zeros, 1, i ? short_lengths : long_lengths);
+        all_kinds("f32", 2, never, 1, i ? short_lengths : long_lengths);
+    }
 }
 
 /* Softmax and a norm, whose rows stay in registers between reductions; of a row that is too long they do not. */
 static void what_a_row_keeps(void **state) {
-    static const int n[] = {1, 17, 48, 1000, 1024, 1025};
+    static const struct {
+        int n, rows;
+        counts want;
+    } cases[] = {{1, 9, {1, 0}},      {17, 9, {1, 0}},      {48, 1000, {1, 0}},
+                 {512, 1000, {1, 0}}, {520, 1000, {0, 1}},  {1000, 9, {0, 1}},
+                 {1023, 9, {0, 1}},   {5000, 1000, {0, 1}}, {8193, 9, {0, 0}}};
     (void)state;
     NEEDS_GPU();
-    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         base_buf b;
         base_buf_init(&b, 0);
         base_buf_printf(
             &b,
-            "graph @g(%%x: f32[R,%d], %%w: bf16[%d]) where R in [1,9] {\n"
+            "graph @g(%%x: f32[R,%d], %%w: bf16[%d]) where R in [1,%d] {\n"
             "  %%0 = amax %%x {axis=1, keep=true}\n  %%1 = sub %%x, %%0\n  %%2 = exp %%1\n"
             "  %%3 = sum %%2 {axis=1, keep=true}\n  %%4 = div %%2, %%3\n"
             "  %%5 = argmax %%4 {axis=1}\n"
@@ -141,8 +172,8 @@ static void what_a_row_keeps(void **state) {
             "  %%9 = mul %%x, %%8\n  %%w1 = cast %%w {dtype=f32}\n  %%10 = mul %%9, %%w1\n"
             "  %%11 = cast %%10 {dtype=f16}\n"
             "  ret %%4, %%5, %%11\n}\n",
-            n[i], n[i]);
-        equals_the_cpu(b.data, 5 + i, NULL, n[i] > 1024 ? 0 : 1);
+            cases[i].n, cases[i].n, cases[i].rows);
+        equals_the_cpu(b.data, 5 + i, NULL, cases[i].want);
         base_buf_done(&b);
     }
 }

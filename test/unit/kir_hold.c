@@ -13,7 +13,7 @@ typedef struct form {
     bool in_place, one_block,
         of_items; /* writes to x; all in one block; the first load is no loop's */
     int64_t most;
-    uint32_t want; /* temporaries */
+    uint32_t want; /* temporaries: of what is held, or of the results of a loop that is cut */
 } form;
 
 static kir_ref element(kir_func *f, uint32_t x, kir_ref row, kir_ref j, int64_t from) {
@@ -47,15 +47,16 @@ static const form forms[] = {
     {RP_DTYPE_F32, 0, 0, N, false, false, false, N, 1},
     {RP_DTYPE_F32, 0, 0, N, false, false, false, N - 1, 0}, /* no room */
     {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 1},
-    {RP_DTYPE_F32, 3, 2, N, false, false, false, N, 0}, /* another place */
-    {RP_DTYPE_F32, 0, 0, N - 4, false, false, false, N, 0},
-    {RP_DTYPE_F32, 0, 0, N, true, false, false, N, 0}, /* changes in between */
-    {RP_DTYPE_F32, 0, 0, N, false, true, false, N, 0}, /* one loop alone */
-    {RP_DTYPE_F32, 0, 0, N, false, false, true, N, 0}, /* as many items as elements */
+    {RP_DTYPE_F32, 3, 2, N, false, false, false, N, 1}, /* another place: results */
+    {RP_DTYPE_F32, 3, 2, N, false, false, false, N - 1, 0},
+    {RP_DTYPE_F32, 0, 0, N - 4, false, false, false, N, 1}, /* results */
+    {RP_DTYPE_F32, 0, 0, N, true, false, false, N, 0},      /* changes in between */
+    {RP_DTYPE_F32, 0, 0, N, false, true, false, N, 0}, /* one loop alone; the other loads nothing */
+    {RP_DTYPE_F32, 0, 0, N, false, false, true, N, 1}, /* as many items as elements: results */
     {RP_DTYPE_BF16, 0, 0, N, false, false, false, N, 1},
     {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N, 1},
     {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N - 1, 0},
-    {RP_DTYPE_I32, 0, 0, N, false, false, false, N, 0}, /* its range would be lost */
+    {RP_DTYPE_I32, 0, 0, N, false, false, false, N, 1}, /* results; held its range would be lost */
 };
 
 static uint32_t temporaries_of(const kir_func *f) {

@@ -11,6 +11,7 @@
 #include "support/kir_gpu.h"
 
 static const char *why_not;
+static uint32_t n_rows; /* schedules with rows in registers */
 
 static uint32_t draw(uint64_t *seed, uint32_t n) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -47,9 +48,48 @@ static void decide(sched *s, kir_ref at, void *user) {
     step->barrier = sched_needs_barrier(s, at) || (sched_may_wait(s, at) && draw(seed, 4) == 0);
 }
 
+/* Rows in registers, of half a warp or of a block. */
+static void decide_held(sched *s, kir_ref at, void *user) {
+    const kir_op op = s->f->insts[at].op;
+    const sched_step *how = user;
+    sched_step *step = &s->steps[at];
+    if (op == KIR_PAR) step->kind = how->kind;
+    if (op == KIR_LOOP || op == KIR_REDUCE) {
+        step->kind = SCHED_THREAD;
+        step->held = how->held;
+        step->chunks = op == KIR_REDUCE && sched_needs_chunks(s, at);
+    }
+    step->barrier = sched_needs_barrier(s, at);
+}
+
+static sched *random_rows(const kir_func *f, uint64_t *seed, bool half) {
+    sched_step how = {.kind = half ? SCHED_HALF : SCHED_BLOCK, .held = !half};
+    sched *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(sched_new(&sched_cuda, f, NULL, &s, &err), &err);
+    sched_place_all(s, SCHED_REGISTER, 1);
+    sched_decide(s, decide_held, &how);
+    s->launch.threads = 64u << draw(seed, 4);
+    s->launch.per_block = half ? s->launch.threads / SCHED_LANES : 1;
+    s->launch.per_sm = draw(seed, 2);
+    s->launch.grain = 1;
+    const uint8_t wide = (uint8_t)(2u << draw(seed, 3));
+    bool all = !half && draw(seed, 2);
+    for (kir_ref at = 0; at < f->n_insts; at++)
+        if (s->steps[at].held) all = all && sched_may_be_wide(s, at, wide);
+    for (kir_ref at = 0; all && at < f->n_insts; at++)
+        if (s->steps[at].held) s->steps[at].wide = wide;
+    CHECK_OK(sched_verify(s, &err), &err);
+    n_rows++;
+    return s;
+}
+
 static sched *random_schedule(const kir_func *f, uint64_t *seed) {
     sched *s = NULL;
     rp_error err = {0};
+    const bool half = draw(seed, 2);
+    if (draw(seed, 3) && (half ? sched_may_be_half(f) : sched_may_be_held(f)))
+        return random_rows(f, seed, half);
     CHECK_OK(sched_new(&sched_cuda, f, NULL, &s, &err), &err);
     sched_place_all(s, SCHED_SHARED, 1);
     sched_decide(s, decide, seed);
@@ -121,6 +161,8 @@ static void random_schedules_equal_the_interpreter(void **state) {
     for (int round = 0; round < N; round++) bad += run_cases(&e, &seed);
     cuda_gpu_close(&e.gpu);
     assert_int_equal(bad, 0);
+    print_message("%u with rows in registers\n", n_rows);
+    assert_true(n_rows > 5);
 }
 
 int main(void) {

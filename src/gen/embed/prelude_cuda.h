@@ -455,6 +455,75 @@ RP_INLINE rk_best<T> rk_half_best(rk_best<T> mine)
     return mine;
 }
 
+/* --- rows that the threads of a block hold: element (u * THREADS + thread) * V + v of N is e[u * V + v]; beyond the end is what changes nothing --- */
+
+template <class T, int N>
+RP_INLINE T *rk_row()
+{
+    alignas(16) __shared__ T part[N];
+    return part;
+}
+
+/* By the definition: a warp a chunk, whose first 16 threads are the lanes. */
+template <rk_how how, int N, int THREADS, int V, class T>
+RP_INLINE T rk_held_in_order(const T *e, T start)
+{
+    enum { CHUNK = how == RK_SUM && N > 4096 ? 4096 : N, CHUNKS = (N + CHUNK - 1) / CHUNK };
+    __shared__ T all[CHUNKS];
+    T *const part = rk_row<T, N>();
+    __syncthreads(); /* what was there has been read */
+#pragma unroll
+    for (int u = 0; u < (N + THREADS * V - 1) / (THREADS * V); u++) {
+        const int at = (u * THREADS + (int)threadIdx.x) * V;
+        rk_vec<T, V> r;
+#pragma unroll
+        for (int v = 0; v < V; v++) r.v[v] = e[u * V + v];
+        if ((u + 1) * THREADS * V <= N || at < N) rk_put(part + at, r, true);
+    }
+    __syncthreads();
+    for (int c = (int)threadIdx.x / 32; c < CHUNKS; c += THREADS / 32) {
+        const int n = N % CHUNK && c == CHUNKS - 1 ? N % CHUNK : CHUNK;
+        const T *const lane = part + c * CHUNK + (threadIdx.x & 15u);
+        T acc = start;
+#pragma unroll 32
+        for (int k = 0; k < n / 16; k++) acc = rk_join<how>(acc, lane[k * 16]);
+        if (n % 16 > (int)(threadIdx.x & 15u)) acc = rk_join<how>(acc, lane[n / 16 * 16]);
+        for (int o = 8; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
+        if (rk_lane() == 0) all[c] = acc;
+    }
+    __syncthreads();
+    if (CHUNKS == 1) return all[0];
+    double sum = 0.0;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) sum += (double)all[c];
+    return (T)sum;
+}
+
+template <rk_how how, int N, int THREADS, int V, class T>
+RP_INLINE T rk_held_in_any(const T *e, T start)
+{
+    __shared__ T all[THREADS / 32];
+    T acc = rk_join<how>(start, rk_in_pairs<how, (N + THREADS * V - 1) / (THREADS * V) * V>::of(e));
+    for (int o = 16; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
+    __syncthreads(); /* the result before has been read */
+    if (rk_lane() == 0) all[threadIdx.x / 32] = acc;
+    __syncthreads();
+    acc = all[0];
+#pragma unroll
+    for (int i = 1; i < THREADS / 32; i++) acc = rk_join<how>(acc, all[i]);
+    return acc;
+}
+
+/* Which of two zeros, or of two NaNs, is the largest or least is said by their order alone. */
+template <rk_how how, int N, int THREADS, int V, class T>
+RP_INLINE T rk_held(const T *e, T start)
+{
+    const bool floats = (T)0.5f != (T)0;
+    if (floats && how == RK_SUM) return rk_held_in_order<how, N, THREADS, V, T>(e, start);
+    const T any = rk_held_in_any<how, N, THREADS, V, T>(e, start);
+    return floats && (any == (T)0 || any != any) ? rk_held_in_order<how, N, THREADS, V, T>(e, start) : any;
+}
+
 /* Whatever the order, the best is the same. */
 template <class T>
 RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)
