@@ -734,8 +734,9 @@ static void put_kernel_head(gen_render *r) {
     const sched_launch *l = &r->s->launch;
     const uint32_t n_dims = ir_dims_symbol_count(r->f->dims);
 
-    base_buf_printf(r->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", l->threads,
-                    r->f->name);
+    base_buf_printf(r->out, "extern \"C\" __global__ void __launch_bounds__(%u", l->threads);
+    if (l->at_once) base_buf_printf(r->out, ", %u", l->at_once);
+    base_buf_printf(r->out, ") %s(", r->f->name);
     for (uint32_t i = 0; i < l->n_args; i++) base_buf_printf(r->out, "char *a%u, ", i);
     for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(r->out, "long long d%u, ", i);
     base_buf_puts(r->out, "long long items)\n{\n");

@@ -27,6 +27,7 @@ static void choose_threads(sched *s, uint32_t threads) {
     rp_error why = {0};
     if (threads == 0) return;
     s->launch.threads = threads;
+    s->launch.at_once = own.at_once * own.threads / threads;
     if (own.per_block != 1) s->launch.per_block = threads / (own.threads / own.per_block);
     sched_fit_rounds(s);
     if (sched_verify(s, &why) == RP_OK) return;

@@ -84,6 +84,8 @@ static rp_status read_launch(reader *r, sched_launch *l) {
             RP_TRY(read_u32(r, w, &l->threads));
         else if (strcmp(w, "per_block") == 0)
             RP_TRY(read_u32(r, w, &l->per_block));
+        else if (strcmp(w, "at_once") == 0)
+            RP_TRY(read_u32(r, w, &l->at_once));
         else if (strcmp(w, "per_sm") == 0)
             RP_TRY(read_u32(r, w, &l->per_sm));
         else if (strcmp(w, "parts") == 0)

@@ -8,6 +8,7 @@ static void put_launch(const sched *s, base_buf *out) {
     if (s->f->form != KIR_KERNEL) return;
     base_buf_puts(out, "  launch");
     if (l->threads) base_buf_printf(out, " threads %u per_block %u", l->threads, l->per_block);
+    if (l->at_once) base_buf_printf(out, " at_once %u", l->at_once);
     if (l->per_sm) base_buf_printf(out, " per_sm %u", l->per_sm);
     if (l->parts != 1) base_buf_printf(out, " parts %u", l->parts);
     if (l->scratch) base_buf_printf(out, " scratch %" PRId64, l->scratch);

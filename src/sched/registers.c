@@ -17,7 +17,8 @@ enum {
     EACH = 16,       /* elements of a thread of a block, .. */
     EACH_OF_FEW = 4, /* .. of which there are others */
     LEAST_THREADS = 64,
-    MOST_THREADS = 256, /* of a block that is not alone */
+    MOST_THREADS = 256,  /* of a block that is not alone */
+    HELD_THREADS = 1024, /* of a multiprocessor, of blocks at once: 64 registers each */
     HALF_THREADS = 128,
     HALF_BLOCKS = 16,    /* of a multiprocessor */
     MOST_WORDS = 128,    /* of temporaries of a thread: registers */
@@ -183,6 +184,7 @@ rp_status sched_make_registers(const kir_func *f, sched **out, rp_error *err) {
         if (is_dealt(s->f, at)) s->steps[at].wide = WIDE;
     s->launch.threads = half ? HALF_THREADS : team;
     s->launch.per_block = half ? HALF_THREADS / SCHED_LANES : 1;
+    if (!half) s->launch.at_once = HELD_THREADS / team;
     if (half && r.longest <= LONGEST_ALONE) s->launch.per_sm = HALF_BLOCKS;
     s->launch.grain = sched_grain_of(s->f);
     return RP_OK;

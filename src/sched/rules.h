@@ -5,8 +5,9 @@
 #include "kir/inst.h"
 #include "sched/sched.h"
 
-#define SCHED_LANES 16 /* of a sum, by definition (kir.h) */
-#define SCHED_TEAM 32  /* threads of a warp */
+#define SCHED_LANES 16        /* of a sum, by definition (kir.h) */
+#define SCHED_TEAM 32         /* threads of a warp */
+#define SCHED_SM_THREADS 2048 /* of a multiprocessor */
 
 /* A schedule without decisions: f is verified, its blocks are found. `own` (optional) is f: taken, also on failure. */
 rp_status sched_new(const sched_target *t, const kir_func *f, kir_func *own, sched **out,

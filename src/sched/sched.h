@@ -78,6 +78,7 @@ typedef struct sched_launch {
     uint32_t n_args;    /* argument slots */
     uint32_t threads;   /* of a block, exactly; 0: the target has no blocks */
     uint32_t per_block; /* items that a block takes at once; 0 as above */
+    uint32_t at_once;   /* blocks that a multiprocessor shall have registers for; 0: any number */
     uint32_t per_sm; /* blocks that a multiprocessor has at most, which take turns then; 0: any */
     uint32_t parts;  /* blocks that share an item, each with a part of it */
     int64_t scratch; /* bytes of temporaries, of a thread or a block */
