@@ -8,23 +8,26 @@
 #include "sched/rules.h"
 
 enum {
-    LONGEST = 8192,     /* elements of a row */
-    LONGEST_SUM = 1024, /* of half a warp, of which nothing but reductions is wanted, .. */
-    LONGEST_MADE = 512, /* .. and with results as long as a row, .. */
-    LONGEST_ALONE =
-        128, /* .. or where there are few; a block wants more to be worth it, and turns to several in turn */
-    FEW_ITEMS = 128, /* fewer than multiprocessors */
-    EACH = 16,       /* elements of a thread of a block, .. */
-    EACH_OF_FEW = 4, /* .. of which there are others */
-    LEAST_THREADS = 64,
-    MOST_THREADS = 256,  /* of a block that is not alone */
-    HELD_THREADS = 1024, /* of a multiprocessor, of blocks at once: 64 registers each */
+    LONGEST = 8192, /* elements of a row */
+    /* Of half a warp, where there are only reductions, where there are results as long as a row, too, and where rows are few. */
+    LONGEST_SUM = 1024,
+    LONGEST_MADE = 512,
+    LONGEST_FEW = 128,
+    FEW_ITEMS = 128, /* rows; as many as multiprocessors */
     HALF_THREADS = 128,
-    HALF_BLOCKS = 16,    /* of a multiprocessor */
-    MOST_WORDS = 128,    /* of temporaries of a thread: registers */
-    MOST_WORK = 2048,    /* operations of a thread: of loops that are written out */
-    WIDE = 4,            /* neighbours that a thread of a block takes side by side */
-    EXCHANGED = 40 << 10 /* bytes of a row that threads exchange */
+    HALF_SHORT = 128, /* elements of a row of which .. */
+    HALF_BLOCKS = 16, /* .. so many blocks of a multiprocessor take several in turn */
+    /* Of a block: elements of a thread, and of few rows; threads. */
+    EACH = 16,
+    EACH_OF_FEW = 4,
+    LEAST_THREADS = 64,
+    MOST_THREADS = 256,
+    WIDE = 4,             /* neighbours that a thread takes side by side */
+    HELD_THREADS = 1024,  /* of a multiprocessor: of as many blocks it has registers, .. */
+    HELD_WORDS = 64,      /* .. where a thread has no more of them, for temporaries */
+    EXCHANGED = 40 << 10, /* bytes of a row that threads exchange */
+    MOST_WORDS = 128,     /* of temporaries of a thread */
+    MOST_WORK = 2048      /* operations of a thread, all of which are written out */
 };
 
 typedef struct rows {
@@ -133,7 +136,7 @@ static int64_t words_of(const kir_func *f) {
 /* Threads of half a warp, or of a block, that have a row. */
 static uint32_t team_of(const kir_func *f, const rows *r) {
     const bool few = r->items < FEW_ITEMS;
-    const int64_t most = few ? LONGEST_ALONE : r->made ? LONGEST_MADE : LONGEST_SUM;
+    const int64_t most = few ? LONGEST_FEW : r->made ? LONGEST_MADE : LONGEST_SUM;
     const int64_t each = few ? EACH_OF_FEW : EACH;
     const uint32_t limit = few ? sched_cuda.max_threads : MOST_THREADS;
     uint32_t threads = LEAST_THREADS;
@@ -184,8 +187,9 @@ rp_status sched_make_registers(const kir_func *f, sched **out, rp_error *err) {
         if (is_dealt(s->f, at)) s->steps[at].wide = WIDE;
     s->launch.threads = half ? HALF_THREADS : team;
     s->launch.per_block = half ? HALF_THREADS / SCHED_LANES : 1;
-    if (!half) s->launch.at_once = HELD_THREADS / team;
-    if (half && r.longest <= LONGEST_ALONE) s->launch.per_sm = HALF_BLOCKS;
+    if (!half && words_of(s->f) <= (int64_t)HELD_WORDS * team)
+        s->launch.at_once = HELD_THREADS / team;
+    if (half && r.longest <= HALF_SHORT) s->launch.per_sm = HALF_BLOCKS;
     s->launch.grain = sched_grain_of(s->f);
     return RP_OK;
 }
