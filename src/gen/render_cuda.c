@@ -4,7 +4,7 @@
  *
  * Parameters: char *a0.. (arguments), long long d0.. (symbols), long long items. */
 #include "gen/gen.h"
-#include "gen/render.h"
+#include "gen/render_cuda.h"
 
 #include "base/alloc.h"
 #include "base/embed.h"
@@ -37,12 +37,14 @@ static int rounds_of(const gen_render *r) {
     return r->warp ? WARP_ROUNDS : ROUNDS;
 }
 
-static bool is_half(const gen_render *r, kir_ref at) {
+bool gen_cuda_is_half(const gen_render *r, kir_ref at) {
     return r->s->steps[at].team == SCHED_OF_HALF;
 }
 
-static const char *own_number(const gen_render *r, kir_ref at) {
-    return is_half(r, at) ? "rk_half_lane()" : is_warp(r, at) ? "rk_lane()" : "threadIdx.x";
+const char *gen_cuda_own(const gen_render *r, kir_ref at) {
+    return gen_cuda_is_half(r, at) ? "rk_half_lane()"
+           : is_warp(r, at)        ? "rk_lane()"
+                                   : "threadIdx.x";
 }
 
 static const char *team_size(const gen_render *r, kir_ref at) {
@@ -53,32 +55,33 @@ static const char *team_name(const gen_render *r, kir_ref at) {
     return is_warp(r, at) ? "warp" : "block";
 }
 
-static void put_barrier(gen_render *r, kir_ref at) {
-    const bool warp = is_warp(r, at) || is_half(r, at);
+void gen_cuda_barrier(gen_render *r, kir_ref at) {
+    const bool warp = is_warp(r, at) || gen_cuda_is_half(r, at);
     if (r->s->steps[at].barrier) gen_line(r, warp ? "__syncwarp();" : "__syncthreads();");
 }
 
 static void put_store(gen_render *r, kir_ref at) {
-    put_barrier(r, at);
-    gen_open(r, is_half(r, at) ? "if (mine && %s == 0)" : "if (%s == 0)", own_number(r, at));
+    gen_cuda_barrier(r, at);
+    gen_open(r, gen_cuda_is_half(r, at) ? "if (mine && %s == 0)" : "if (%s == 0)",
+             gen_cuda_own(r, at));
     gen_statement(r, at);
     gen_close(r);
-    put_barrier(r, at);
+    gen_cuda_barrier(r, at);
 }
 
 /* --- loops of which a thread takes several iterations --------------------------------------------- */
 
-static bool is_vector(const gen_render *r, kir_ref loop, kir_ref at) {
+bool gen_cuda_is_vector(const gen_render *r, kir_ref loop, kir_ref at) {
     return sched_is_vector(r->s, loop, at, r->s->steps[loop].wide) &&
            (r->f->insts[at].op == KIR_STORE || r->used[at]);
 }
 
 /* Whether the buffers of its vectors begin where vectors may. */
-static void put_aligned(gen_render *r, kir_ref loop) {
+void gen_cuda_aligned(gen_render *r, kir_ref loop) {
     base_buf b;
     base_buf_init(&b, 0);
     for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++)
-        if (is_vector(r, loop, at))
+        if (gen_cuda_is_vector(r, loop, at))
             base_buf_printf(&b, "%s(rp_size)b_%s", b.len ? " | " : "",
                             r->f->bufs[r->f->insts[at].u.buf].name);
     if (b.failed)
@@ -96,12 +99,12 @@ static void mark_index(const gen_render *r, kir_ref loop, kir_ref at, bool *need
 }
 
 /* Where its vectors are, by the first of the iterations; those that are read. */
-static void put_vectors(gen_render *r, kir_ref loop, bool *needed) {
+void gen_cuda_vectors(gen_render *r, kir_ref loop, bool *needed) {
     const unsigned n = r->s->steps[loop].wide;
     char i[GEN_NAME_SIZE];
     for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++) {
         const kir_inst *in = &r->f->insts[at];
-        if (!is_vector(r, loop, at)) continue;
+        if (!gen_cuda_is_vector(r, loop, at)) continue;
         const char *type = gen_elem_type(r->f->bufs[in->u.buf].dtype);
         mark_index(r, loop, in->in[0], needed);
         gen_line(r, "rk_vec<%s, %u> x%u;", type, n, at);
@@ -113,7 +116,7 @@ static void put_vectors(gen_render *r, kir_ref loop, bool *needed) {
     for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++) {
         const kir_inst *in = &r->f->insts[at];
         if (needed[at]) gen_statement(r, at);
-        if (!is_vector(r, loop, at)) continue;
+        if (!gen_cuda_is_vector(r, loop, at)) continue;
         gen_text(r, in->in[0], i, sizeof i);
         if (in->op == KIR_STORE)
             gen_line(r, "p%u = b_%s + %s;", at, r->f->bufs[in->u.buf].name, i);
@@ -132,11 +135,12 @@ static void mark_elements(const gen_render *r, kir_ref loop, kir_ref end, bool *
     for (kir_ref at = end; at-- > loop + 1;) {
         const kir_inst *in = &r->f->insts[at];
         if (in->op != KIR_STORE && !used[at]) continue;
-        for (uint32_t i = is_vector(r, loop, at); i < in->n_in; i++) used[in->in[i]] = true;
+        for (uint32_t i = gen_cuda_is_vector(r, loop, at); i < in->n_in; i++)
+            used[in->in[i]] = true;
     }
 }
 
-static void put_elements(gen_render *r, kir_ref at, kir_ref end, bool *used) {
+void gen_cuda_elements(gen_render *r, kir_ref at, kir_ref end, bool *used) {
     bool *outer = r->used;
     mark_elements(r, at, end, used);
     if (used[at]) gen_line(r, "const long long i%u = c%u + k%u;", at, at, at);
@@ -154,22 +158,22 @@ static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n)
         r->out->failed = true;
         return;
     }
-    put_aligned(r, at);
-    gen_open(r, "for (long long c%u = %s * %u; c%u < %s; c%u += %s * %u)", at, own_number(r, at),
+    gen_cuda_aligned(r, at);
+    gen_open(r, "for (long long c%u = %s * %u; c%u < %s; c%u += %s * %u)", at, gen_cuda_own(r, at),
              wide, at, n, at, team_size(r, at), wide);
-    put_vectors(r, at, needed);
+    gen_cuda_vectors(r, at, needed);
     gen_line(r, "#pragma unroll");
     gen_open(r, "for (int k%u = 0; k%u < %u; k%u++)", at, at, wide, at);
-    put_elements(r, at, end, needed + r->f->n_insts + 1);
+    gen_cuda_elements(r, at, end, needed + r->f->n_insts + 1);
     gen_close(r);
     for (kir_ref i = at + 1; i < end; i++)
-        if (r->f->insts[i].op == KIR_STORE && is_vector(r, at, i))
+        if (r->f->insts[i].op == KIR_STORE && gen_cuda_is_vector(r, at, i))
             gen_line(r, "rk_put(p%u, x%u, w%u);", i, i, at);
     gen_close(r);
     base_free(needed);
 }
 
-static const char *how_name(kir_reduce how) {
+const char *gen_cuda_how(kir_reduce how) {
     static const char *const names[] = {[KIR_SUM] = "RK_SUM",
                                         [KIR_PROD] = "RK_PROD",
                                         [KIR_MAX] = "RK_MAX",
@@ -178,178 +182,18 @@ static const char *how_name(kir_reduce how) {
     return names[how];
 }
 
-/* --- rows in registers ---------------------------------------------------------------------------- */
-
-enum { HALF = 16 };
-
-static bool is_held(const gen_render *r, kir_ref at) {
-    return !r->item && (is_half(r, at) || r->s->steps[at].held);
-}
-
-/* Threads that have a row, neighbours that each has side by side, and how often. */
-static unsigned held_threads(const gen_render *r, kir_ref at) {
-    return is_half(r, at) ? HALF : r->s->launch.threads;
-}
-
-static unsigned held_wide(const gen_render *r, kir_ref at) {
-    return r->s->steps[at].wide ? r->s->steps[at].wide : 1;
-}
-
-static unsigned held_rounds(const gen_render *r, kir_ref at) {
-    const unsigned round = held_threads(r, at) * held_wide(r, at);
-    return ((unsigned)r->f->ranges[r->f->insts[at].in[0]].hi + round - 1) / round;
-}
-
-static bool stores_to_memory(const gen_render *r, kir_ref at, kir_ref end) {
-    for (; at < end; at++)
-        if (r->f->insts[at].op == KIR_STORE &&
-            r->s->places[r->f->insts[at].u.buf].space == SCHED_ARG)
-            return true;
-    return false;
-}
-
-/* A thread's iterations, u<at> counting rounds. Returns whether the last is to be looked at. */
-static bool open_held(gen_render *r, kir_ref at, const char *n) {
-    const unsigned threads = held_threads(r, at), wide = held_wide(r, at),
-                   rounds = held_rounds(r, at);
-    const char *own = own_number(r, at), c = wide > 1 ? 'c' : 'i';
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int u%u = 0; u%u < %u; u%u++)", at, at, rounds, at);
-    if (wide > 1)
-        gen_line(r, "const long long c%u = (u%u * %u + %s) * %u;", at, at, threads, own, wide);
-    else
-        gen_line(r, "const long long i%u = u%u * %u + %s;", at, at, threads, own);
-    const unsigned whole = (unsigned)r->f->ranges[r->f->insts[at].in[0]].hi / (threads * wide);
-    if (whole == rounds) return false;
-    if (whole)
-        gen_open(r, "if (u%u < %u || %c%u < %s)", at, whole, c, at, n);
-    else
-        gen_open(r, "if (%c%u < %s)", c, at, n);
-    return true;
-}
-
-static bool has_vectors(const gen_render *r, kir_ref at, kir_ref end) {
-    for (kir_ref i = at + 1; i < end; i++)
-        if (is_vector(r, at, i)) return true;
-    return false;
-}
-
-/* The body for the iterations of a round, and `behind` of each. */
-static void put_held_body(gen_render *r, kir_ref at, kir_ref end, const char *behind) {
-    const unsigned wide = held_wide(r, at);
-    bool *needed;
-    if (wide == 1) {
-        gen_alone(r, at + 1, end);
-        if (*behind) gen_line(r, "%s", behind);
-        return;
-    }
-    needed = base_alloc_array(2 * ((size_t)r->f->n_insts + 1), sizeof *needed);
-    if (!needed) {
-        r->out->failed = true;
-        return;
-    }
-    if (has_vectors(r, at, end)) put_vectors(r, at, needed);
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int k%u = 0; k%u < %u; k%u++)", at, at, wide, at);
-    put_elements(r, at, end, needed + r->f->n_insts + 1);
-    if (*behind) gen_line(r, "%s", behind);
-    gen_close(r);
-    for (kir_ref i = at + 1; i < end; i++)
-        if (r->f->insts[i].op == KIR_STORE && is_vector(r, at, i))
-            gen_line(r, "rk_put(p%u, x%u, w%u);", i, i, at);
-    base_free(needed);
-}
-
-static void put_held_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const bool guards = is_half(r, at) && stores_to_memory(r, at, end);
-    put_barrier(r, at);
-    if (guards) gen_open(r, "if (mine)");
-    if (held_wide(r, at) > 1) put_aligned(r, at);
-    const bool rest = open_held(r, at, n);
-    put_held_body(r, at, end, "");
-    if (rest) gen_close(r);
-    gen_close(r);
-    if (guards) gen_close(r);
-    put_barrier(r, at);
-}
-
-static void put_held_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_ref value = r->f->insts[end].in[0];
-    const char *type = gen_class_type(r->f->insts[value].cls);
-    char v[GEN_NAME_SIZE], behind[2 * GEN_NAME_SIZE + 80], counter[32];
-
-    gen_text(r, value, v, sizeof v);
-    if (held_wide(r, at) > 1)
-        (void)snprintf(counter, sizeof counter, "c%u + k%u", at, at);
-    else
-        (void)snprintf(counter, sizeof counter, "i%u", at);
-    (void)snprintf(behind, sizeof behind, "a%u = rk_better(a%u, rk_best<%s>{%s, %s});", at, at,
-                   type, v, counter);
-    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
-    if (held_wide(r, at) > 1) put_aligned(r, at);
-    const bool rest = open_held(r, at, n);
-    put_held_body(r, at, end, behind);
-    if (rest) gen_close(r);
-    gen_close(r);
-    gen_line(r, "a%u = rk_%s_best(a%u);", at, is_half(r, at) ? "half" : "block", at);
-    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
-}
-
-/* What a thread has beyond the end changes nothing: no lane is -0, which alone would notice. */
-static void put_beyond(gen_render *r, kir_ref at, const char *start) {
-    const unsigned wide = held_wide(r, at);
-    r->depth--;
-    gen_line(r, "} else {");
-    r->depth++;
-    if (wide > 1) gen_line(r, "#pragma unroll");
-    if (wide > 1)
-        gen_line(r, "for (int k%u = 0; k%u < %u; k%u++) e%u[u%u * %u + k%u] = %s;", at, at, wide,
-                 at, at, at, wide, at, start);
-    else
-        gen_line(r, "e%u[u%u] = %s;", at, at, start);
-}
-
-static void put_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_ref value = r->f->insts[end].in[0];
-    const kir_class cls = r->f->insts[value].cls;
-    const kir_reduce how = r->f->insts[at].u.reduce;
-    const unsigned wide = held_wide(r, at), own = held_rounds(r, at) * wide;
-    const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
-    char v[GEN_NAME_SIZE], behind[GEN_NAME_SIZE + 80];
-
-    gen_text(r, value, v, sizeof v);
-    if (wide > 1)
-        (void)snprintf(behind, sizeof behind, "e%u[u%u * %u + k%u] = %s;", at, at, wide, at, v);
-    else
-        (void)snprintf(behind, sizeof behind, "e%u[u%u] = %s;", at, at, v);
-    gen_line(r, "%s e%u[%u];", type, at, own);
-    if (wide > 1) put_aligned(r, at);
-    const bool rest = open_held(r, at, n);
-    put_held_body(r, at, end, behind);
-    if (rest) put_beyond(r, at, start);
-    if (rest) gen_close(r);
-    gen_close(r);
-    if (is_half(r, at))
-        gen_line(r, "v%u = rk_half<%s, %u, %s>(e%u, %s);", end, how_name(how), own, type, at,
-                 start);
-    else
-        gen_line(r, "v%u = rk_held<%s, %" PRId64 ", %u, %u, %s>(e%u, %s);", end, how_name(how),
-                 r->f->ranges[r->f->insts[at].in[0]].hi, r->s->launch.threads, wide, type, at,
-                 start);
-}
-
 /* An item in another kernel has rounds of its own. */
 static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
-    if (is_held(r, at)) {
-        put_held_loop(r, at, end, n);
+    if (gen_held_is(r, at)) {
+        gen_held_loop(r, at, end, n);
         return;
     }
-    put_barrier(r, at);
+    gen_cuda_barrier(r, at);
     if (r->s->steps[at].wide && !r->item) {
         put_wide_loop(r, at, end, n);
-        put_barrier(r, at);
+        gen_cuda_barrier(r, at);
         return;
     }
     if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
@@ -357,7 +201,7 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at,
                  at, n, at);
     else if (kind == SCHED_THREAD)
-        gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r, at), at, n,
+        gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, gen_cuda_own(r, at), at, n,
                  at, team_size(r, at));
     else
         gen_open(r, "for (long long i%u = 0; i%u < %s; i%u++)", at, at, n, at);
@@ -366,13 +210,13 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     else
         put_together(r, at + 1, end);
     gen_close(r);
-    put_barrier(r, at);
+    gen_cuda_barrier(r, at);
 }
 
 /* Open: `c` counts rounds, each thread has element i<at> if that is below the extent. */
 static void open_rounds(gen_render *r, kir_ref at, const char *n) {
     gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %s)", at, at, n, at, team_size(r, at));
-    gen_line(r, "const long long i%u = c%u + %s;", at, at, own_number(r, at));
+    gen_line(r, "const long long i%u = c%u + %s;", at, at, gen_cuda_own(r, at));
 }
 
 /* What accumulates: chains are in double precision. */
@@ -390,7 +234,7 @@ static void put_loads(gen_render *r, kir_ref at, kir_ref end, const char *n, con
     gen_line(r, "#pragma unroll");
     gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
     gen_line(r, "const long long i%u = c%u + u%u * %s + %s;", at, at, at, threads,
-             own_number(r, at));
+             gen_cuda_own(r, at));
     gen_line(r, "e%u[u%u] = %s;", at, at, start);
     gen_open(r, "if (i%u < %s)", at, n);
     gen_alone(r, at + 1, end);
@@ -457,7 +301,7 @@ static void put_chunks_end(gen_render *r, kir_ref at, kir_ref end, const char *t
 /* Rounds of a known number of threads: all that they load is asked for before the first sum. */
 static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
-    const char *type = gen_class_type(cls), *how = how_name(r->f->insts[at].u.reduce);
+    const char *type = gen_class_type(cls), *how = gen_cuda_how(r->f->insts[at].u.reduce);
     const char *start = gen_neutral(r->f->insts[at].u.reduce, cls);
     const uint32_t own = r->s->steps[at].rounds, threads = threads_at_once(r, at);
     const int rounds = r->threads || !own ? rounds_of(r) : (int)own;
@@ -507,7 +351,7 @@ static void put_exact(gen_render *r, kir_ref at, kir_ref end, const char *n) {
 
     gen_text(r, r->f->insts[end].in[0], v, sizeof v);
     gen_line(r, "rk_span s%u = {256, 0, 0.0};", at);
-    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r, at), at, n, at,
+    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, gen_cuda_own(r, at), at, n, at,
              team_size(r, at));
     gen_alone(r, at + 1, end);
     gen_line(r, "rk_span_add(s%u, %s);", at, v);
@@ -537,8 +381,8 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_alone(r, at + 1, end);
     gen_line(r, "e%u = %s;", at, v);
     gen_close(r);
-    gen_line(r, "a%u = rk_%s_step<%s>(a%u, e%u, %s - c%u);", at, team_name(r, at), how_name(how),
-             at, at, n, at);
+    gen_line(r, "a%u = rk_%s_step<%s>(a%u, e%u, %s - c%u);", at, team_name(r, at),
+             gen_cuda_how(how), at, at, n, at);
     gen_close(r);
     if (chunks)
         put_chunks_end(r, at, end, type);
@@ -546,7 +390,7 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
         gen_line(r, "v%u = (%s)rk_%s_end<RK_CHAIN>(a%u);", end, gen_class_type(cls),
                  team_name(r, at), at);
     else
-        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how_name(how), at);
+        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), gen_cuda_how(how), at);
     if (exact) gen_close(r);
 }
 
@@ -582,8 +426,8 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
         const char *lane = how == KIR_PROD || how == KIR_CHAIN ? "0" : "";
         char index[32];
         (void)snprintf(index, sizeof index, *lane ? "0" : "i%u & 15", at);
-        gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s%s);", at, index, how_name(how), at, index,
-                 how == KIR_CHAIN ? "(double)" : "", v);
+        gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s%s);", at, index, gen_cuda_how(how), at,
+                 index, how == KIR_CHAIN ? "(double)" : "", v);
     }
     gen_close(r);
     if (how == KIR_ARGMAX)
@@ -595,18 +439,18 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
     else if (chunks)
         gen_line(r, "v%u = (%s)(t%u + (double)rk_tree<RK_SUM>(l%u));", end, type, at, at);
     else
-        gen_line(r, "v%u = rk_tree<%s>(l%u);", end, how_name(how), at);
+        gen_line(r, "v%u = rk_tree<%s>(l%u);", end, gen_cuda_how(how), at);
 }
 
 static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "%s v%u;", gen_class_type(r->f->insts[end].cls), end);
     gen_line(r, "{");
     r->depth++;
-    put_barrier(r, at);
-    if (is_held(r, at) && r->f->insts[at].u.reduce == KIR_ARGMAX)
-        put_held_argmax(r, at, end, n);
-    else if (is_held(r, at))
-        put_held_reduce(r, at, end, n);
+    gen_cuda_barrier(r, at);
+    if (gen_held_is(r, at) && r->f->insts[at].u.reduce == KIR_ARGMAX)
+        gen_held_argmax(r, at, end, n);
+    else if (gen_held_is(r, at))
+        gen_held_reduce(r, at, end, n);
     else if (r->s->steps[at].kind != SCHED_THREAD)
         put_stepped_reduce(r, at, end, n);
     else if (r->f->insts[at].u.reduce == KIR_ARGMAX && r->s->steps[at].rounds && !r->item)
@@ -617,7 +461,7 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         put_rounds_at_once(r, at, end, n);
     else
         put_dealt_reduce(r, at, end, n);
-    put_barrier(r, at);
+    gen_cuda_barrier(r, at);
     gen_close(r);
 }
 
@@ -690,23 +534,13 @@ static void put_items(gen_render *r, kir_ref at) {
     } else {
         gen_open(r, "for (long long i%u = blockIdx.x; i%u < items; i%u += gridDim.x)", at, at, at);
         put_together(r, at + 1, step->end);
-        put_barrier(r, at);
+        gen_cuda_barrier(r, at);
     }
     gen_close(r);
 }
 
 static const char *constness(const kir_buf *b) {
     return b->written ? "" : "const ";
-}
-
-/* Of a temporary of which each thread has its own iterations' elements. */
-static int64_t held_elements(const gen_render *r, int64_t size) {
-    for (kir_ref at = 0; at < r->f->n_insts; at++) {
-        if (r->f->insts[at].op != KIR_LOOP && r->f->insts[at].op != KIR_REDUCE) continue;
-        const int64_t wide = held_wide(r, at), round = held_threads(r, at) * wide;
-        return size ? (size + round - 1) / round * wide : 1;
-    }
-    return 1;
 }
 
 /* No __restrict__: what is only read would then be read past the coherent caches, even before rk_wait, while the kernel in
@@ -726,7 +560,7 @@ static void put_bufs(gen_render *r) {
         else if (r->s->places[i].space == SCHED_SHARED)
             gen_line(r, "__shared__ %s b_%s[%" PRId64 "];", type, b->name, b->size ? b->size : 1);
         else if (r->s->places[i].space == SCHED_REGISTER)
-            gen_line(r, "%s b_%s[%" PRId64 "];", type, b->name, held_elements(r, b->size));
+            gen_line(r, "%s b_%s[%" PRId64 "];", type, b->name, gen_held_elements(r, b->size));
     }
 }
 

@@ -195,7 +195,7 @@ static void take_results(holder *h, int64_t most) {
             h->results[n++].store = at;
             words += words_of(f->insts[in->in[1]].cls);
         }
-        if (n == MOST_ROWS || size > most / words) continue;
+        if (n == MOST_ROWS || size > most || size * words > most) continue;
         most -= size * words;
         h->n_results = n;
     }

@@ -202,7 +202,7 @@ static rp_status check_launch(const sched *s, kir_ref par, rp_error *err) {
                    block ? (long long)t->max_shared : 0);
     if (l->per_sm && !block && !half)
         return BAD(s, KIR_NONE, err, "per_sm %u of items that are no block's", l->per_sm);
-    if (l->at_once && (!block || l->at_once > SCHED_SM_THREADS / l->threads))
+    if (l->at_once && (!block || (int64_t)l->at_once * l->threads > SCHED_SM_THREADS))
         return BAD(s, KIR_NONE, err, "at_once %u of %u threads; a multiprocessor has %d",
                    l->at_once, l->threads, SCHED_SM_THREADS);
     if (l->grain < 1) return BAD(s, KIR_NONE, err, "grain %lld", (long long)l->grain);

@@ -1,0 +1,31 @@
+/* Private to the renderer of CUDA C: what its files share. */
+#ifndef GEN_RENDER_CUDA_H
+#define GEN_RENDER_CUDA_H
+
+#include "gen/render.h"
+
+/* Half a warp gets to `at`; a thread's number among those who do; the barrier that the step may have. */
+bool gen_cuda_is_half(const gen_render *r, kir_ref at);
+const char *gen_cuda_own(const gen_render *r, kir_ref at);
+void gen_cuda_barrier(gen_render *r, kir_ref at);
+/* What templates call a reduction. */
+const char *gen_cuda_how(kir_reduce how);
+
+/* Of a loop or reduction of which a thread takes neighbours: whether `at` is a vector of it, .. */
+bool gen_cuda_is_vector(const gen_render *r, kir_ref loop, kir_ref at);
+/* .. w<loop>: whether vectors may be read and written, nothing where there are none; .. */
+void gen_cuda_aligned(gen_render *r, kir_ref loop);
+/* .. those that are read, and where those are that are written; needed: n_insts zeros; .. */
+void gen_cuda_vectors(gen_render *r, kir_ref loop, bool *needed);
+/* .. one iteration, of c<at> + k<at>; used: as many. */
+void gen_cuda_elements(gen_render *r, kir_ref at, kir_ref end, bool *used);
+
+/* render_rows.c: whether a row is in registers there, and what is printed then. n: the length as text. */
+bool gen_held_is(const gen_render *r, kir_ref at);
+void gen_held_loop(gen_render *r, kir_ref at, kir_ref end, const char *n);
+void gen_held_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n);
+void gen_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
+/* Elements that a thread has of a temporary of that size. */
+int64_t gen_held_elements(const gen_render *r, int64_t size);
+
+#endif
