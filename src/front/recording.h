@@ -227,6 +227,8 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
 void front_mark_wanted(const ir_graph *g, const front_wish *w, uint8_t *mark);
 
 /* --- written.c --- */
+/* Whether a copy is made of version r where it is overwritten and read later: it is of an argument, and of no state. */
+bool front_copies_old(const front_session *s, ir_ref r);
 /* Around a step that does these effects. */
 rp_status front_before_effects(front_session *s, const ir_ref *effect, uint32_t n,
                                rp_error *err) RP_MUST_USE;

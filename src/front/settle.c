@@ -14,7 +14,8 @@ typedef struct settling {
     uint32_t n;
     uint32_t *owner;    /* the step that makes it; UINT32_MAX: none */
     uint32_t *gone;     /* that overwrites its memory, or that of what it is a view of; likewise */
-    bool *live;         /* a later step reads it */
+    bool *live;         /* a later step reads it, */
+    bool *late;         /* behind the one that overwrites it */
     uint32_t *from;     /* the ready step that gives it; UINT32_MAX: none */
     uint8_t **mark;     /* of each step; NULL of ready ones */
     front_piece *piece; /* likewise */
@@ -65,10 +66,16 @@ static bool is_memory(const settling *t, ir_ref r) {
     return m != IR_NONE && ir_node_at(t->g, m)->op != IR_empty;
 }
 
+/* Whether the step that overwrites version r gives what it was, or will. */
+static bool is_copied(const settling *t, ir_ref r) {
+    if (!front_copies_old(t->s, r)) return false;
+    return !t->s->path[t->gone[r]]->ready || t->from[r] == t->gone[r];
+}
+
 /* Whether r has a value when step j begins. */
 static bool is_given(const settling *t, ir_ref r, uint32_t j) {
     const ir_node *n = ir_node_at(t->g, r);
-    if (n->memory != IR_NONE && t->gone[r] < j) return false;
+    if (n->memory != IR_NONE && t->gone[r] < j) return is_copied(t, r);
     if (n->op == IR_input) return true;
     if (t->from[r] != UINT32_MAX) return t->from[r] < j;
     if (is_memory(t, r)) return step_of(t, ir_maker_of(t->g, r)) < j;
@@ -78,12 +85,15 @@ static bool is_given(const settling *t, ir_ref r, uint32_t j) {
 
 typedef struct reading {
     settling *t;
-    const uint8_t *mark; /* of the step that reads */
+    const uint8_t *mark; /* of the step that reads, j */
+    uint32_t j;
 } reading;
 
 static void note_read(void *user, ir_ref r) {
     const reading *k = user;
-    if (k->mark[r] & FRONT_GIVEN) k->t->live[r] = true;
+    if (!(k->mark[r] & FRONT_GIVEN)) return;
+    k->t->live[r] = true;
+    if (ir_node_at(k->t->g, r)->memory != IR_NONE && k->t->gone[r] < k->j) k->t->late[r] = true;
 }
 
 static void mark_step(settling *t, uint32_t j) {
@@ -96,13 +106,15 @@ static void mark_step(settling *t, uint32_t j) {
         t->g,
         &(front_wish){step->wanted, step->effect, step->n_wanted, step->n_effects, step->last},
         mark);
-    for (uint32_t i = 0; i < step->n_wanted; i++)
-        if (mark[step->wanted[i]] & FRONT_GIVEN) t->live[step->wanted[i]] = true;
+    reading k = {t, mark, j};
+    for (uint32_t i = 0; i < step->n_wanted; i++) note_read(&k, step->wanted[i]);
     if (!step->last) front_mark_effects(s, step->effect, step->n_effects, s->first + j, mark);
     for (uint32_t i = 0; i < step->n_effects; i++) mark[step->effect[i]] |= FRONT_DO;
     for (ir_ref r = 0; r < t->n; r++)
-        if (t->live[r] && t->owner[r] == j && !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
-    front_mark_needed(t->g, mark, note_read, &(reading){t, mark});
+        if ((t->live[r] && t->owner[r] == j && !(mark[r] & FRONT_GIVEN)) ||
+            (t->late[r] && t->gone[r] == j))
+            mark[r] |= FRONT_OUT;
+    front_mark_needed(t->g, mark, note_read, &k);
     for (ir_ref r = 0; r < t->n; r++) mark[r] &= (uint8_t)~FRONT_NEED;
 }
 
@@ -197,9 +209,10 @@ static rp_status make_room(settling *t, rp_error *err) {
     t->gone = base_alloc_array(t->n + 1u, sizeof *t->gone);
     t->from = base_alloc_array(t->n + 1u, sizeof *t->from);
     t->live = base_alloc_array(t->n + 1u, sizeof *t->live);
+    t->late = base_alloc_array(t->n + 1u, sizeof *t->late);
     t->mark = base_alloc_array(steps + 1u, sizeof(uint8_t *));
     t->piece = base_alloc_array(steps + 1u, sizeof *t->piece);
-    bool ok = t->owner && t->gone && t->from && t->live && t->mark && t->piece;
+    bool ok = t->owner && t->gone && t->from && t->live && t->late && t->mark && t->piece;
     for (uint32_t j = 0; ok && j < steps; j++) ok = (t->mark[j] = base_alloc(t->n + 1u)) != NULL;
     return ok ? RP_OK : rp_fail(err, RP_NOMEM, "steps of %s", t->s->f->name);
 }
@@ -213,6 +226,7 @@ static void drop_room(settling *t) {
     base_free(t->gone);
     base_free(t->from);
     base_free(t->live);
+    base_free(t->late);
     base_free(t->mark);
     base_free(t->piece);
 }

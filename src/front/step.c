@@ -204,7 +204,10 @@ static rp_status note_effect(front_session *s, ir_ref e, const ir_ref *effect, u
     for (uint32_t i = 0; i < n->n_in && i < 64; i++) {
         if (!(writes >> i & 1)) continue;
         ir_ref v = version_by(g, e, i), leaf = ir_node_at(g, n->in[i])->memory;
-        if (front_holds(s, n->in[i])) s->rec->held[n->in[i]].stale = true;
+        if (front_holds(s, n->in[i])) {
+            front_held *h = &s->rec->held[n->in[i]];
+            h->stale = h->b.data == s->rec->held[leaf].memory; /* else it is a copy */
+        }
         /* A version that was overwritten at once has a value where it was wanted, a copy. */
         if (v == IR_NONE || in_empty(g, n->in[i]) || is_overwritten(g, v, effect, n_effects))
             continue;
@@ -345,13 +348,10 @@ static rp_status as_numbers(void *user, ir_dims *t, ir_dim *by, rp_error *err) {
 
 /* --- op by op ------------------------------------------------------------------------------------ */
 
-/* Bytes of r in this run, where it is worth keeping: 0 of what takes no time to make again, has results of its own, or is memory. */
-static int64_t bytes_worth_keeping(const front_session *s, ir_ref r) {
+/* Bytes of r in this run; 0 of what has none that are known. */
+static int64_t bytes_of(const front_session *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->rec->g->ir, r);
-    const ir_kind kind = ir_op_table(n->op)->kind;
     int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype), size;
-    if (kind == IR_KIND_LEAF || kind == IR_KIND_VIEW || kind == IR_KIND_QUANT) return 0;
-    if (n->n_more || n->memory != IR_NONE || ir_node_is_effect(n)) return 0;
     if (rp_dtype_is_quant(n->dtype) || n->dtype == RP_DTYPE_I16B32) return 0;
     for (uint32_t d = 0; d < n->shape.rank; d++)
         if (!front_solver_example(s->sizes, n->shape.dim[d], &size) ||
@@ -360,19 +360,54 @@ static int64_t bytes_worth_keeping(const front_session *s, ir_ref r) {
     return bytes;
 }
 
+/* Whether it has a value of its own, which takes time to make. */
+static bool is_computed(const ir_node *n) {
+    const ir_kind kind = ir_op_table(n->op)->kind;
+    if (n->op == IR_result) return true;
+    if (kind == IR_KIND_LEAF || kind == IR_KIND_VIEW || kind == IR_KIND_QUANT) return false;
+    return n->memory == IR_NONE && !ir_node_is_effect(n);
+}
+
 typedef struct keeping {
     front_session *s;
     uint8_t *mark;
 } keeping;
 
-/* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
-static void keep(void *user, ir_ref r) {
-    const keeping *k = user;
-    if (k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) return;
-    const int64_t bytes = bytes_worth_keeping(k->s, r);
+static void keep_of(const keeping *k, ir_ref r, int64_t bytes) {
     if (bytes == 0 || bytes > FRONT_KEPT_ON_THE_WAY - k->s->kept_bytes) return;
     k->s->kept_bytes += bytes;
     k->mark[r] |= FRONT_OUT;
+}
+
+/* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
+static void keep(void *user, ir_ref r) {
+    const keeping *k = user;
+    const ir_node *n = ir_node_at(k->s->rec->g->ir, r);
+    if (k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) return;
+    if (is_computed(n) && !n->n_more) keep_of(k, r, bytes_of(k->s, r));
+}
+
+/* The host may write memory of arguments, as soon as it runs: what was asked for before has values of before, as it has in the graph that is
+ * made when it is known what is read. */
+static void keep_asked(const keeping *k) {
+    const ir_graph *g = k->s->rec->g->ir;
+    for (ir_ref r = 0; r < ir_graph_count(g); r++)
+        if (front_asked_at(k->s->rec, r) >= k->s->first &&
+            !(k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) && is_computed(ir_node_at(g, r)))
+            keep_of(k, r, bytes_of(k->s, r));
+}
+
+/* What the effects overwrite of arguments may be read behind them. */
+static void keep_overwritten(const keeping *k, const ir_ref *effect, uint32_t n) {
+    const ir_graph *g = k->s->rec->g->ir;
+    for (uint32_t e = 0; e < n; e++) {
+        const ir_node *x = ir_node_at(g, effect[e]);
+        const uint64_t writes = ir_node_writes(x);
+        for (uint32_t i = 0; i < x->n_in && i < 64; i++)
+            if (writes >> i & 1 && !(k->mark[x->in[i]] & FRONT_OUT) &&
+                front_copies_old(k->s, x->in[i]))
+                keep_of(k, x->in[i], bytes_of(k->s, x->in[i]));
+    }
 }
 
 /* From what has a value. */
@@ -389,7 +424,12 @@ static RP_APART rp_status evaluate(front_session *s, const ir_ref *wanted, uint3
         if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
     front_mark_wanted(s->rec->g->ir, &(front_wish){wanted, effect, n, n_effects, last}, mark);
     front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
-    if (!last) front_mark_needed(s->rec->g->ir, mark, keep, &(keeping){s, mark});
+    if (!last) {
+        keeping k = {s, mark};
+        keep_overwritten(&k, effect, n_effects);
+        keep_asked(&k);
+        front_mark_needed(s->rec->g->ir, mark, keep, &k);
+    }
     /* A result is no value of later steps, and there are none. */
     for (ir_ref r = 0; r < count; r++) {
         if (last && !is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;

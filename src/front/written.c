@@ -12,6 +12,11 @@ static uint32_t argument_of(const front_recording *rec, ir_ref leaf) {
     return i;
 }
 
+bool front_copies_old(const front_session *s, ir_ref r) {
+    const uint32_t k = argument_of(s->rec, ir_node_at(s->rec->g->ir, r)->memory);
+    return k < s->rec->n_inputs && !s->a->tensor[k]->state;
+}
+
 /* Tensor k keeps the value that it has now. */
 static rp_status keep_value(front_session *s, uint32_t k, rp_error *err) {
     rp_buffer b = *front_held_of(s, s->rec->input[k]);

@@ -223,11 +223,112 @@ static void what_is_overwritten_is_not_read(void **state) {
         float memory[4] = {5, 6, 7, 8};
         rp_jit *f = make(too_late, i / 2, &at_break);
         rp_value v = f32_of(memory, 1, 4, 0), args = rp_value_tuple(&v, 1);
+        v.state = true;
         (void)snprintf(item, sizeof item, at_break ? "%s:%d: " : "", __FILE__, line + 1);
         (void)snprintf(want, sizeof want, "forward: %s%s:%d: f32[4] is read behind", item, __FILE__,
                        line);
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
         if (strncmp(err.text, want, strlen(want)) != 0) fail_msg("%s, not %s", err.text, want);
+        rp_jit_free(f);
+    }
+}
+
+/* The same of an argument that is no state: the sum is that of before. */
+static void what_an_argument_was_is_read(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        bool at_break = i % 2;
+        float memory[4] = {5, 6, 7, 8};
+        rp_jit *f = make(too_late, i / 2, &at_break);
+        rp_value v = f32_of(memory, 1, 4, 0), args = rp_value_tuple(&v, 1);
+        for (int k = 0; k < 4; k++) {
+            const float was[4] = {memory[0], memory[1], memory[2], memory[3]};
+            rp_output *o = jit_ok(f, &args);
+            assert_true(*(const float *)jit_result(o)->tensor.data ==
+                        was[0] + was[1] + was[2] + was[3]);
+            for (int j = 0; j < 4; j++) assert_true(memory[j] == -was[j]);
+            assert_int_equal(rp_output_ran(o), i / 2 == 0 ? RP_RAN_EAGER
+                                               : k == 0   ? RP_RAN_CAPTURE
+                                                          : RP_RAN_REPLAY);
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
+/* The argument is 4 ones: 2, 3 and 4 are its versions, of which the first and the second are read when the third is there. */
+static rp_status all_versions(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    rp_tensor one = rp_update(a, rp_add_scalar(a, 1));
+    rp_tensor two = rp_update(one, rp_add_scalar(one, 1));
+    rp_jit_break(call, "two versions in one piece");
+    rp_tensor three = rp_update(two, rp_add_scalar(two, 1));
+    rp_jit_break(call, "a third one");
+    *result = rp_jit_value(
+        call, rp_add(rp_mul_scalar(a, 1000),
+                     rp_add(rp_mul_scalar(one, 100), rp_add(rp_mul_scalar(two, 10), three))));
+    return RP_OK;
+}
+
+static void each_version_is_what_it_was(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level++) {
+        rp_jit *f = make(all_versions, level, NULL);
+        for (int k = 0; k < 4; k++) {
+            float memory[4] = {1, 1, 1, 1};
+            rp_value v = f32_of(memory, 1, 4, 0), args = rp_value_tuple(&v, 1);
+            rp_output *o = jit_ok(f, &args);
+            for (int j = 0; j < 4; j++) {
+                assert_true(((const float *)jit_result(o)->tensor.data)[j] == 1234);
+                assert_true(memory[j] == 4);
+            }
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
+static float written_by_host[4];
+
+/* args: one, at written_by_host, which the host writes behind a break. */
+static rp_status host_writes(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), v, i;
+    (void)user, (void)err;
+    rp_tensor twice = rp_mul_scalar(a, 2), more = rp_add_scalar(twice, 1);
+    rp_topk(a, 1, &v, &i);
+    rp_jit_break(call, "a library that writes");
+    for (int k = 0; k < 4; k++) written_by_host[k] += 100;
+    rp_tensor all[] = {twice, more, rp_broadcast(v, RP_SHAPE(4)),
+                       rp_broadcast(rp_cast(i, RP_DTYPE_F32), RP_SHAPE(4)), a};
+    static rp_value out[5];
+    for (int k = 0; k < 5; k++) out[k] = rp_jit_value(call, all[k]);
+    *result = rp_value_tuple(out, 5);
+    return RP_OK;
+}
+
+/* What was asked for in front of a break has values of then in every call, the first and those op by op, too. */
+static void host_code_writes_behind_what_was_asked_for(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level++) {
+        rp_jit *f = make(host_writes, level, NULL);
+        for (int k = 0; k < 4; k++) {
+            for (int j = 0; j < 4; j++) written_by_host[j] = (float)(j + k);
+            rp_value v = f32_of(written_by_host, 1, 4, 0), args = rp_value_tuple(&v, 1);
+            rp_output *o = jit_ok(f, &args);
+            const rp_value *is = jit_result(o);
+            for (int j = 0; j < 4; j++) {
+                const float was = (float)(j + k);
+                assert_true(((const float *)is->item[0].tensor.data)[j] == 2 * was);
+                assert_true(((const float *)is->item[1].tensor.data)[j] == 2 * was + 1);
+                assert_true(((const float *)is->item[2].tensor.data)[j] == (float)(3 + k));
+                assert_true(((const float *)is->item[3].tensor.data)[j] == 3);
+                assert_true(((const float *)is->item[4].tensor.data)[j] == was + 100);
+            }
+            rp_output_free(o);
+        }
         rp_jit_free(f);
     }
 }
@@ -395,6 +496,9 @@ int main(void) {
         cmocka_unit_test(the_host_reads_the_version_it_asks_for),
         cmocka_unit_test(two_ways_to_one_write),
         cmocka_unit_test(what_is_overwritten_is_not_read),
+        cmocka_unit_test(what_an_argument_was_is_read),
+        cmocka_unit_test(each_version_is_what_it_was),
+        cmocka_unit_test(host_code_writes_behind_what_was_asked_for),
         cmocka_unit_test(memory_that_is_asked_for_twice_is_two),
         cmocka_unit_test(what_the_host_is_told_it_is_told_once),
         cmocka_unit_test(nothing_is_computed_again),
