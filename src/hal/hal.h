@@ -161,6 +161,9 @@ typedef struct hal_device_ops {
     /* Code object from a file (cpu: shared object; cuda: cubin). RP_UNSUPPORTED when the device is sealed fatally. */
     rp_status (*module_load)(hal_device *d, const char *path, hal_module **out, rp_error *err);
     rp_status (*module_symbol)(hal_module *m, const char *name, hal_function *out, rp_error *err);
+    /* (optional) A processor divides memory between its cache and what blocks share, and runs functions of different divisions one after the
+     * other. Functions leave all that can be to blocks, until this is called for one: then it has the cache that its blocks leave. */
+    rp_status (*function_caches)(hal_device *d, hal_function f, rp_error *err);
     void (*module_free)(hal_module *m);
     /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
      * or queued. cuda: while it is captured, kernels of the list may overlap as those of graph_build. scratch_size: bytes of thread-local scratch the largest needs. The first error of

@@ -62,7 +62,18 @@ uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d) {
     return n;
 }
 
+/* Products and attention share much in a block; rows that are read are rather in the cache. One division for all launches of a plan. */
+static bool shares_much(const plan *p) {
+    enum { MUCH = 32 << 10 };
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t k = 0; k < p->launches[i].n_alts; k++)
+            if (p->launches[i].alts[k].scratch > MUCH) return true;
+    return false;
+}
+
 static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_error *err) {
+    const hal_device_ops *ops = x->device->ops;
+    const bool caches = ops->function_caches && !shares_much(x->p);
     for (uint32_t i = 0; i < x->p->n_functions; i++) {
         const plan_function *f = &x->p->functions[i];
         if (f->module == PLAN_BUILTIN) {
@@ -72,8 +83,8 @@ static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_e
                                "plan %s wants built-in kernel %s, which is not here", x->p->name,
                                f->symbol);
         } else {
-            RP_TRY(x->device->ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i],
-                                                 err));
+            RP_TRY(ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i], err));
+            if (caches) RP_TRY(ops->function_caches(x->device, x->functions[i], err));
         }
     }
     return RP_OK;

@@ -206,6 +206,7 @@ static rp_status run_module(rp_error *err) {
     rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
     if (st == RP_OK) st = d->ops->module_load(d, code_path, &m, err);
     if (st == RP_OK) st = d->ops->module_symbol(m, "one", &one.fn, err);
+    if (st == RP_OK) st = d->ops->function_caches(d, one.fn, err);
     if (st == RP_OK) st = d->ops->launch(d, &one, 1, 0, err);
     if (st == RP_OK) st = d->ops->graph_build(d, &one, 1, 0, NULL, &g, err);
     if (st == RP_OK) st = d->ops->graph_launch(g, err);

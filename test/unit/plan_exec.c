@@ -6,6 +6,7 @@
 #include "plan/exec.h"
 #include "plan/pack.h"
 #include "support/plans.h"
+#include "support/trees.h"
 
 static void kernel_small(void *const *arg, const long long *dim, long long begin, long long end,
                          void *scratch) {
@@ -102,6 +103,46 @@ static void close_plan(fixture *f) {
     plan_exec_free(f->x);
     plan_free(f->p);
     hal_close(f->d);
+}
+
+static uint32_t n_caching;
+
+static rp_status note_caching(hal_device *d, hal_function f, rp_error *err) {
+    (void)d, (void)f, (void)err;
+    n_caching++;
+    return RP_OK;
+}
+
+/* Functions of a module, whose blocks share up to 32 KiB, or more in one variant of one launch. */
+static void functions_have_the_cache_that_blocks_leave(void **state) {
+    rp_error err = {0};
+    cache_store *store = NULL;
+    plan_module module = {.key = {1, 2}, .isa_bits = 3};
+    char code[512], *path = NULL;
+    const char *dir = tree_new("caches");
+    (void)state;
+    (void)snprintf(code, sizeof code, "%s/code", dir);
+    CHECK_OK(base_file_write(code, "code", 4, &err), &err);
+    CHECK_OK(cache_store_open(dir, &store, &err), &err);
+    CHECK_OK(cache_put_code(store, module.key, module.isa_bits, code, &path, &err), &err);
+    for (int64_t more = 0; more < 2; more++) {
+        fixture f = {.p = small_plan()};
+        CHECK_OK(hal_open("null", 1, &f.d, &err), &err);
+        hal_device_ops ops = *f.d->ops;
+        ops.function_caches = note_caching;
+        f.d->ops = &ops;
+        plan_function of_module[] = {{0, "small"}, {0, "large"}};
+        f.p->modules = &module, f.p->n_modules = 1;
+        f.p->functions = of_module;
+        f.p->launches[1].alts[1].scratch = (32 << 10) + more;
+        plan_exec_options opt = {.device = f.d, .store = store, .builtin = find};
+        n_caching = 0;
+        CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+        assert_int_equal(n_caching, more ? 0 : 2);
+        close_plan(&f);
+    }
+    base_free(path);
+    cache_store_close(store);
 }
 
 static void a_variant_may_be_nothing(void **state) {
@@ -553,6 +594,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scratch_is_that_of_the_largest),
         cmocka_unit_test(launches_have_addresses_and_sizes),
+        cmocka_unit_test(functions_have_the_cache_that_blocks_leave),
         cmocka_unit_test(a_variant_may_be_nothing),
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
         cmocka_unit_test(blocks_are_those_of_the_variant),

@@ -327,6 +327,7 @@ static const hal_device_ops cuda_ops = {
     .upload = cuda_device_upload,
     .module_load = cuda_module_load,
     .module_symbol = cuda_module_symbol,
+    .function_caches = cuda_function_caches,
     .module_free = cuda_module_free,
     .launch = device_launch,
     .time = cuda_device_time,

@@ -103,6 +103,7 @@ rp_status cuda_commit(hal_reserved *r, size_t size, rp_error *err);
 void cuda_unreserve(hal_reserved *r);
 rp_status cuda_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
 rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
+rp_status cuda_function_caches(hal_device *d, hal_function f, rp_error *err);
 void cuda_module_free(hal_module *m);
 rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                            const char *label, hal_graph **out, rp_error *err);

@@ -5,7 +5,7 @@
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
 
-enum { SHARED_PERCENT = 100 }; /* of what a processor has */
+enum { SHARED_PERCENT = 100, AS_BLOCKS_NEED = -1 }; /* of what a processor has */
 
 struct hal_module {
     cuda_device *d;
@@ -72,6 +72,13 @@ rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out,
     RP_TRY(allow_clusters(m->d, f, name, err));
     out->handle = f;
     return allow_shared(m->d, f, name, err);
+}
+
+rp_status cuda_function_caches(hal_device *base, hal_function f, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    RP_TRY(cuda_device_enter(d, err));
+    return cuda_check(&d->cu, d->cu.function_set(f.handle, CUDA_FUNCTION_CARVEOUT, AS_BLOCKS_NEED),
+                      "division of memory", err);
 }
 
 void cuda_module_free(hal_module *m) {
