@@ -80,6 +80,9 @@ RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Floats are rounded to nearest even; float to integer truncates. A float that does not fit saturates, NaN gives 0, where torch gives what the
  * machine does; of an integer that does not fit the low bits are kept, as in torch. */
 RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
+/* torch's a.view(dtype), of a dtype of as many bytes an element: every bit as it is, those of a NaN and of -0 included. Between floats and
+ * integers of 8, 16, 32 and 64 bits in any direction; bool and block formats, and dtypes of other sizes, are refused. */
+RP_API rp_tensor rp_bitcast(rp_tensor a, rp_dtype dtype);
 /* a op scalar, in the dtype of a: rp_const says which doubles an integer type takes, here and in the calls below; rp_add_int and
  * rp_mul_int take any integer, and others rp_const_int as a tensor. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
@@ -376,6 +379,7 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_iota(...) RP_AT("rp_iota", (rp_iota)(__VA_ARGS__))
 #define rp_empty(...) RP_AT("rp_empty", (rp_empty)(__VA_ARGS__))
 #define rp_cast(...) RP_AT("rp_cast", (rp_cast)(__VA_ARGS__))
+#define rp_bitcast(...) RP_AT("rp_bitcast", (rp_bitcast)(__VA_ARGS__))
 #define rp_rand(...) RP_AT("rp_rand", (rp_rand)(__VA_ARGS__))
 #define rp_randn(...) RP_AT("rp_randn", (rp_randn)(__VA_ARGS__))
 #define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))

@@ -485,6 +485,7 @@ static rp_status check_small(onnx_writer *w) {
 rp_status onnx_node(onnx_writer *w) {
     const char *op = w->node.op;
     const rp_dtype t = w->node.dtype;
+    if (strcmp(op, "bitcast") == 0) return onnx_refuse(w, "it has no operator");
     if ((t == RP_DTYPE_F16 || t == RP_DTYPE_BF16) && !moves(op))
         return onnx_refuse(w, "it is computed as f32 there, and need not be rounded");
     if (!moves(op) && strcmp(op, "cast") != 0) RP_TRY(check_small(w));

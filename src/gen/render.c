@@ -341,6 +341,27 @@ static void put_round(gen_render *r, const kir_inst *in) {
     }
 }
 
+/* The bits of a float as an element of a type, or that float. A cast to the unsigned type takes as many as there are. */
+static void put_bits(gen_render *r, const kir_inst *in) {
+    const rp_dtype t = in->u.dtype;
+    const char *narrow = narrow_name(t);
+    char x[GEN_NAME_SIZE];
+
+    gen_text(r, in->in[0], x, sizeof x);
+    if (t == RP_DTYPE_F64)
+        base_buf_printf(
+            r->out, kir_is_int(in->cls) ? "(rp_i64)rp_bits64(%s)" : "rp_from_bits64((rp_u64)%s)",
+            x);
+    else if (t == RP_DTYPE_F32)
+        base_buf_printf(
+            r->out, kir_is_int(in->cls) ? "(rp_i32)rp_bits(%s)" : "rp_from_bits((rp_u32)%s)", x);
+    else if (kir_is_int(in->cls))
+        base_buf_printf(r->out, "%srp_f32_to_%s(%s)", ir_dtype_is_f8(t) ? "" : "(rp_i16)", narrow,
+                        x);
+    else
+        base_buf_printf(r->out, "rp_%s_to_f32((%s)%s)", narrow, gen_elem_type(t), x);
+}
+
 /* An element of a buffer, or of the vector that a wide loop has of it. */
 static void put_place(gen_render *r, const kir_inst *in) {
     const kir_ref at = (kir_ref)(in - r->f->insts);
@@ -453,6 +474,7 @@ static void put_data(gen_render *r, const kir_inst *in) {
                  in->in);
         break;
     case KIR_ROUND_TO: put_round(r, in); break;
+    case KIR_BITS: put_bits(r, in); break;
     case KIR_SHR:
         gen_put(r, in->in[0]);
         base_buf_printf(r->out, " >> %d", (int)in->u.i);

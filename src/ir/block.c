@@ -11,11 +11,28 @@
 
 #define BLOCK 32
 
+/* A NaN of `bits` bits of fraction, which are the upper ones of the double's: no conversion of the machine, which would make it a
+ * quiet one. */
+static double nan_to_double(bool negative, int bits, uint32_t fraction) {
+    uint64_t u = (uint64_t)negative << 63 | UINT64_C(0x7ff) << 52 |
+                 (uint64_t)fraction << (52 - bits);
+    double v;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+/* And back; one that has nothing there is the quiet one. */
+static uint32_t nan_fraction(double v, int bits) {
+    uint64_t u;
+    memcpy(&u, &v, sizeof u);
+    uint32_t fraction = (uint32_t)(u << 12 >> (64 - bits));
+    return fraction ? fraction : 1u << (bits - 1);
+}
+
 static double half_to_double(uint16_t h) {
     int e = h >> 10 & 31, m = h & 1023;
-    double v = e == 31  ? (m ? (double)NAN : (double)INFINITY)
-               : e == 0 ? ldexp(m, -24)
-                        : ldexp(1024 + m, e - 25);
+    if (e == 31 && m) return nan_to_double(h >> 15, 10, (uint32_t)m);
+    double v = e == 31 ? (double)INFINITY : e == 0 ? ldexp(m, -24) : ldexp(1024 + m, e - 25);
     return h >> 15 ? -v : v;
 }
 
@@ -23,7 +40,7 @@ static uint16_t double_to_half(double v) {
     double r = ir_round(RP_DTYPE_F16, v), a = fabs(r);
     uint16_t sign = signbit(r) ? 0x8000 : 0;
     int e;
-    if (r != r) return 0x7e00;
+    if (r != r) return (uint16_t)(sign | 0x7c00 | nan_fraction(r, 10));
     if (isinf(r)) return (uint16_t)(sign | 0x7c00);
     if (a < 0x1p-14) return (uint16_t)(sign | (uint16_t)(a * 0x1p24));
     double m = frexp(a, &e); /* a = m * 2^e, m in [0.5, 1) */
@@ -40,17 +57,30 @@ static void put_half(uint8_t *p, double v) {
     p[1] = (uint8_t)(h >> 8);
 }
 
-static double get_bf16(const uint8_t *p) {
-    uint32_t u = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 24;
+/* A bf16 is the upper half of one. */
+static double single_to_double(uint32_t u) {
     float f;
+    if ((u & 0x7fffffff) > 0x7f800000) return nan_to_double(u >> 31, 23, u & 0x7fffff);
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static void put_bf16(uint8_t *p, double v) {
-    float f = (float)ir_round(RP_DTYPE_BF16, v);
+static uint32_t double_to_single(double v, int nan_bits) {
+    float f = (float)v;
     uint32_t u;
+    if (v != v)
+        return (signbit(v) ? 0xff800000 : 0x7f800000) | nan_fraction(v, nan_bits)
+                                                            << (23 - nan_bits);
     memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static double get_bf16(const uint8_t *p) {
+    return single_to_double((uint32_t)p[0] << 16 | (uint32_t)p[1] << 24);
+}
+
+static void put_bf16(uint8_t *p, double v) {
+    uint32_t u = double_to_single(ir_round(RP_DTYPE_BF16, v), 7);
     p[0] = (uint8_t)(u >> 16);
     p[1] = (uint8_t)(u >> 24);
 }
@@ -59,7 +89,8 @@ static void put_bf16(uint8_t *p, double v) {
 static double f8_to_double(rp_dtype t, uint8_t b) {
     int e = b >> 3 & 15, m = b & 7;
     if (t == RP_DTYPE_F8E5M2) return half_to_double((uint16_t)(b << 8));
-    double v = (b & 0x7f) == 0x7f ? (double)NAN : e == 0 ? ldexp(m, -9) : ldexp(8 + m, e - 10);
+    if ((b & 0x7f) == 0x7f) return nan_to_double(b >> 7, 3, 4);
+    double v = e == 0 ? ldexp(m, -9) : ldexp(8 + m, e - 10);
     return b >> 7 ? -v : v;
 }
 
@@ -67,8 +98,10 @@ static uint8_t double_to_f8(rp_dtype t, double v) {
     double r = ir_round(t, v), a = fabs(r);
     uint8_t sign = signbit(r) ? 0x80 : 0;
     int e;
-    if (t == RP_DTYPE_F8E5M2) return (uint8_t)(double_to_half(r) >> 8);
-    if (r != r) return 0x7f;
+    if (t == RP_DTYPE_F8E5M2)
+        return r != r ? (uint8_t)(sign | 0x7c | nan_fraction(r, 2))
+                      : (uint8_t)(double_to_half(r) >> 8);
+    if (r != r) return sign | 0x7f;
     if (a < 0x1p-6) return (uint8_t)(sign | (uint8_t)(a * 0x1p9));
     double m = frexp(a, &e); /* a = m * 2^e, m in [0.5, 1) */
     return (uint8_t)(sign | ((e + 6) << 3) | (uint8_t)(m * 16 - 8));
@@ -153,12 +186,12 @@ static void unpack_i16b32(const uint8_t *row, int64_t n, int64_t i, double *dst)
 
 static double read_plain(rp_dtype t, const uint8_t *p) {
     double d;
-    float f;
+    uint32_t u;
     int32_t i;
     int16_t s;
     switch (t) {
     case RP_DTYPE_F64: memcpy(&d, p, 8); return d;
-    case RP_DTYPE_F32: memcpy(&f, p, 4); return f;
+    case RP_DTYPE_F32: memcpy(&u, p, 4); return single_to_double(u);
     case RP_DTYPE_F16: return get_half(p);
     case RP_DTYPE_BF16: return get_bf16(p);
     case RP_DTYPE_I32: memcpy(&i, p, 4); return i;
@@ -174,14 +207,14 @@ static double read_plain(rp_dtype t, const uint8_t *p) {
 
 static void write_plain(rp_dtype t, double v, uint8_t *p) {
     double r = ir_round(t, v);
-    float f;
+    uint32_t u;
     int32_t i;
     int16_t s;
     switch (t) {
     case RP_DTYPE_F64: memcpy(p, &r, 8); break;
     case RP_DTYPE_F32:
-        f = (float)r;
-        memcpy(p, &f, 4);
+        u = double_to_single(r, 23);
+        memcpy(p, &u, 4);
         break;
     case RP_DTYPE_F16: put_half(p, r); break;
     case RP_DTYPE_BF16: put_bf16(p, r); break;
@@ -244,4 +277,12 @@ void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst) {
         else
             pack_q4_0(src + i * BLOCK, p + i * size);
     }
+}
+
+double ir_bitcast(rp_dtype from, rp_dtype to, double v) {
+    uint8_t bytes[sizeof(double)];
+    double r;
+    ir_pack(from, &v, 1, bytes);
+    ir_unpack(to, bytes, 1, &r);
+    return r;
 }

@@ -64,6 +64,8 @@ int64_t ir_to_i64(double v);
  * whose layout depends on its length. */
 void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst);
 void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst);
+/* The bits of v, an element of `from`, as one of `to`, which has as many; of i64 as it is. Packing and unpacking keep every NaN. */
+double ir_bitcast(rp_dtype from, rp_dtype to, double v);
 
 /* Seeded random leaf values in [-1, 1) (integers: in [0, hi)); the same on every machine. Packing them
  * and reading them back gives the same values, block formats included. */

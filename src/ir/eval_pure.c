@@ -71,7 +71,10 @@ static void eval_elementwise(eval_state *s, const ir_node *n, ir_value *out) {
     for (uint32_t k = 1; k < n->n_in; k++) v[k] = in(s, n, k);
     for (int64_t i = 0; i < out->n; i++) {
         double x[3] = {0};
-        if (t == RP_DTYPE_I64 || n->dtype == RP_DTYPE_I64) {
+        if (n->op == IR_bitcast) {
+            x[0] = ir_bitcast(t, n->dtype, v[0]->data[at[0]]);
+            memcpy(&out->data[i], x, sizeof *x); /* i64 is no double */
+        } else if (t == RP_DTYPE_I64 || n->dtype == RP_DTYPE_I64) {
             element_i64(n, t, v, at, out, i);
         } else {
             for (uint32_t k = 0; k < n->n_in; k++) x[k] = v[k]->data[at[k]];

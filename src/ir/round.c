@@ -81,7 +81,7 @@ int64_t ir_wrap(rp_dtype t, int64_t v) {
 
 double ir_round(rp_dtype t, double v) {
     switch (t) {
-    case RP_DTYPE_F32: return (double)(float)v;
+    case RP_DTYPE_F32: return v != v ? v : (double)(float)v; /* whose bits bitcast tells */
     case RP_DTYPE_F16: return round_float(v, 10, -14, 65504.0);
     case RP_DTYPE_BF16: return round_float(v, 7, -126, 0x1.fep+127);
     case RP_DTYPE_F64: return v;

@@ -15,7 +15,26 @@ static rp_status want_operand(const ir_rule *r, uint32_t i) {
     return RP_OK;
 }
 
+/* A bool is true for any byte but 0, and blocks have no elements of their own. */
+static bool has_bits(rp_dtype t) {
+    return t != RP_DTYPE_BOOL && !rp_dtype_is_quant(t);
+}
+
+static rp_status bitcast_type(ir_rule *r) {
+    const rp_dtype from = r->a->dtype, to = (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
+    if (!has_bits(from) || !has_bits(to))
+        return rp_fail(r->err, RP_INVALID, "bitcast: %s to %s; %s has no bits of its own, cast it",
+                       IR_TYPE(r, 0), rp_dtype_name(to), rp_dtype_name(has_bits(from) ? to : from));
+    if (rp_dtype_block_bytes(from) != rp_dtype_block_bytes(to))
+        return rp_fail(r->err, RP_INVALID, "bitcast: %s to %s; elements have %zu and %zu bytes",
+                       IR_TYPE(r, 0), rp_dtype_name(to), rp_dtype_block_bytes(from),
+                       rp_dtype_block_bytes(to));
+    r->dtype = to;
+    return RP_OK;
+}
+
 static rp_status elementwise_types(ir_rule *r) {
+    if (r->n->op == IR_bitcast) return bitcast_type(r);
     if (r->n->op == IR_cast) {
         r->dtype = (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
         if (rp_dtype_is_quant(r->dtype))

@@ -155,7 +155,7 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
                  info->name);
         return KIR_NONE;
     }
-    if (op == IR_cast) return a;
+    if (op == IR_cast || op == IR_bitcast) return a; /* cvt, bits */
     if (kir_is_int(in.cls) && (op == IR_floor || op == IR_ceil || op == IR_round)) return a;
     return kir_append(f, in);
 }
@@ -234,6 +234,35 @@ kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a) {
     return kir_append(
         f,
         (kir_inst){.op = KIR_ROUND_TO, .cls = f->insts[a].cls, .in = {a}, .n_in = 1, .u.dtype = t});
+}
+
+static bool bits_ok(kir_func *f, rp_dtype t, kir_ref a, bool of_float) {
+    if (!operand_ok(f, "bits", a, KIR_VOID)) return false;
+    const kir_class floats = t == RP_DTYPE_F64 ? KIR_F64 : KIR_F32;
+    const kir_class want = of_float ? floats : floats == KIR_F64 ? KIR_I64 : KIR_I32;
+    if (ir_dtype_is_real(t) && f->insts[a].cls == want) return true;
+    kir_fail(f, RP_INVALID, "bits: %s of %s", rp_dtype_name(t), kir_class_name(f->insts[a].cls));
+    return false;
+}
+
+static kir_ref put_bits(kir_func *f, rp_dtype t, kir_class cls, kir_ref a) {
+    const kir_inst *from = &f->insts[a];
+    /* There and back. Of fewer bits an integer may have others above, which are gone then. */
+    if (from->op == KIR_BITS && from->u.dtype == t && f->insts[from->in[0]].cls == cls &&
+        rp_dtype_block_bytes(t) >= 4)
+        return from->in[0];
+    return kir_append(f,
+                      (kir_inst){.op = KIR_BITS, .cls = cls, .in = {a}, .n_in = 1, .u.dtype = t});
+}
+
+kir_ref kir_bits_of(kir_func *f, rp_dtype t, kir_ref a) {
+    if (!bits_ok(f, t, a, true)) return KIR_NONE;
+    return put_bits(f, t, t == RP_DTYPE_F64 ? KIR_I64 : KIR_I32, a);
+}
+
+kir_ref kir_of_bits(kir_func *f, rp_dtype t, kir_ref a) {
+    if (!bits_ok(f, t, a, false)) return KIR_NONE;
+    return put_bits(f, t, t == RP_DTYPE_F64 ? KIR_F64 : KIR_F32, a);
 }
 
 kir_ref kir_shr(kir_func *f, kir_ref a, int64_t bits) {

@@ -30,6 +30,7 @@ static double weight(const kir_inst *in) {
     case KIR_CVT:
     case KIR_CVT_ODD:
     case KIR_ROUND_TO:
+    case KIR_BITS:
     case KIR_SHR:
     case KIR_BAND:
     case KIR_LOAD:

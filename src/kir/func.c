@@ -38,6 +38,7 @@ static const kir_op_info op_infos[KIR_OP_COUNT_] = {
     [KIR_CVT] = {"cvt", PLAIN, 1, "d", 'd'},
     [KIR_CVT_ODD] = {"cvt_odd", PLAIN, 1, "d", 'f'},
     [KIR_ROUND_TO] = {"round_to", PLAIN, 1, "d", 's'},
+    [KIR_BITS] = {"bits", PLAIN, 1, "d", 'd'},
     [KIR_SHR] = {"shr", PLAIN, 1, "t", 't'},
     [KIR_BAND] = {"band", PLAIN, 1, "t", 't'},
     [KIR_LOAD] = {"load", PLAIN, 1, "i", 'b'},

@@ -51,6 +51,7 @@ static inline bool kir_is_int(kir_class c) {
     X(CVT, "cvt")               /* data to class: to integers truncates, saturates */           \
     X(CVT_ODD, "cvt_odd")       /* integer or f64 -> f32 rounded to odd: to be rounded again */ \
     X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */              \
+    X(BITS, "bits")             /* bits of an element of dtype, as an integer or the float */   \
     X(SHR, "shr")               /* i32 arithmetic shift right by imm */                         \
     X(BAND, "band")             /* i32 and imm */                                               \
     X(LOAD, "load")             /* buf[index] -> data */                                        \
@@ -103,7 +104,7 @@ typedef struct kir_inst {
         double f;          /* CONST_F */
         ir_dim dim;        /* DIM, in kir_func.dims */
         ir_op alu;         /* ALU */
-        rp_dtype dtype;    /* ROUND_TO */
+        rp_dtype dtype;    /* ROUND_TO, BITS */
         kir_reduce reduce; /* REDUCE */
         uint32_t buf;      /* LOAD, STORE */
     } u;
@@ -175,6 +176,10 @@ kir_ref kir_cvt_odd(kir_func *f, kir_ref a);
 kir_ref kir_to_index(kir_func *f, kir_ref a);
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a);
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a);
+/* The bits that a float has as an element of t, a float type: of an f32 an i32 (fewer bits extended by their sign, those of f8 by
+ * zeros), of an f64 an i64; and the float of such an integer. */
+kir_ref kir_bits_of(kir_func *f, rp_dtype t, kir_ref a);
+kir_ref kir_of_bits(kir_func *f, rp_dtype t, kir_ref a);
 /* An i32 or i64 as t, an integer type: what is left of it in so many bits. An i32, or an i64 where t is that. */
 kir_ref kir_wrap_to(kir_func *f, rp_dtype t, kir_ref a);
 kir_ref kir_shr(kir_func *f, kir_ref a, int64_t bits);

@@ -315,6 +315,7 @@ static rp_status read_operands(parser *ps, kir_inst *in) {
     case KIR_DIM: return read_dim(ps, in);
     case KIR_SHR:
     case KIR_BAND: RP_TRY(expect(ps, ",")); return read_int(ps, &in->u.i);
+    case KIR_BITS:
     case KIR_ROUND_TO: RP_TRY(expect(ps, ",")); return read_dtype(ps, &in->u.dtype);
     default: return RP_OK;
     }

@@ -72,6 +72,7 @@ static void put_operands(printer *p, const kir_inst *in) {
         break;
     case KIR_SHR:
     case KIR_BAND: base_buf_printf(p->out, ", %" PRId64, in->u.i); break;
+    case KIR_BITS:
     case KIR_ROUND_TO: base_buf_printf(p->out, ", %s", rp_dtype_name(in->u.dtype)); break;
     default: break;
     }

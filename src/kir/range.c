@@ -144,6 +144,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_shift_right: return right_range(full, a, b);
     case IR_where: return join_range(b, third);
     case IR_cast:
+    case IR_bitcast:
     case IR_round:
     case IR_floor:
     case IR_ceil: return a;
@@ -186,6 +187,16 @@ static kir_range rounded_range(const kir_inst *in, kir_range a) {
     return clamp_range(a, to);
 }
 
+/* Of a float as an integer. */
+static kir_range bits_of_range(const kir_inst *in) {
+    const bool byte = ir_dtype_is_f8(in->u.dtype), half = rp_dtype_block_bytes(in->u.dtype) == 2;
+    if (!kir_is_int(in->cls)) return KIR_RANGE_ALL;
+    return kir_dtype_range(byte                 ? RP_DTYPE_U8
+                           : half               ? RP_DTYPE_I16
+                           : in->cls == KIR_I32 ? RP_DTYPE_I32
+                                                : RP_DTYPE_I64);
+}
+
 static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_range *r) {
     kir_range i32 = kir_dtype_range(RP_DTYPE_I32);
 
@@ -202,6 +213,7 @@ static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_ran
         if (in->cls == KIR_I64) return r[0];
         return r[0].lo >= i32.lo && r[0].hi <= i32.hi ? r[0] : i32;
     case KIR_ROUND_TO: return rounded_range(in, r[0]);
+    case KIR_BITS: return bits_of_range(in);
     case KIR_SHR: return (kir_range){r[0].lo >> (in->u.i & 31), r[0].hi >> (in->u.i & 31)};
     case KIR_BAND: return in->u.i >= 0 ? (kir_range){0, in->u.i} : i32;
     case KIR_LOAD: return in->u.buf < f->n_bufs ? kir_dtype_range(f->bufs[in->u.buf].dtype) : i32;

@@ -12,6 +12,9 @@ static kir_ref copy_data(kir_func *f, const kir_inst *in, const kir_ref x[3]) {
     case KIR_TO_INDEX: return kir_to_index(f, x[0]);
     case KIR_FROM_INDEX: return kir_from_index(f, in->cls, x[0]);
     case KIR_ROUND_TO: return kir_round_to(f, in->u.dtype, x[0]);
+    case KIR_BITS:
+        return kir_is_int(in->cls) ? kir_bits_of(f, in->u.dtype, x[0])
+                                   : kir_of_bits(f, in->u.dtype, x[0]);
     case KIR_SHR: return kir_shr(f, x[0], in->u.i);
     case KIR_BAND: return kir_band(f, x[0], in->u.i);
     case KIR_LOAD: return kir_load(f, in->u.buf, x[0]);

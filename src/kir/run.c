@@ -164,6 +164,32 @@ static void round_to(const kir_inst *in, slot a, slot *out) {
         out->d = is_bool ? a.d != 0 : kir_saturate(a.d, range);
 }
 
+/* Between an f32 or f64 and the integer of its bits as an element of t: by memory that holds one. */
+static void bits(const kir_inst *in, slot a, slot *out) {
+    const rp_dtype t = in->u.dtype;
+    const rp_dtype as = rp_dtype_block_bytes(t) == 2 ? RP_DTYPE_I16
+                        : ir_dtype_is_f8(t)          ? RP_DTYPE_U8
+                                                     : RP_DTYPE_I32;
+    union { /* of one element */
+        int64_t w;
+        int32_t d;
+        int16_t h;
+        uint8_t b;
+    } m = {.w = a.i};
+
+    if (t == RP_DTYPE_F64) { /* a slot has both in the same bytes */
+        *out = a;
+    } else if (kir_is_int(in->cls)) {
+        kir_store_f32(t, &m, 0, a.f);
+        out->d = kir_load_i32(as, &m, 0);
+    } else {
+        m.d = a.d;
+        if (as == RP_DTYPE_I16) m.h = (int16_t)(uint16_t)(uint32_t)a.d;
+        if (as == RP_DTYPE_U8) m.b = (uint8_t)(uint32_t)a.d;
+        out->f = kir_load_f32(t, &m, 0);
+    }
+}
+
 static void set_constant(const kir_inst *in, slot *out) {
     if (in->cls == KIR_F64)
         out->w = in->u.f;
@@ -196,6 +222,7 @@ static void run_data(machine *m, kir_ref at, const kir_inst *in) {
                                  : kir_i64_to_odd(from == KIR_I64 ? a.i : a.d);
         break;
     case KIR_ROUND_TO: round_to(in, a, out); break;
+    case KIR_BITS: bits(in, a, out); break;
     case KIR_SHR: out->d = a.d >> in->u.i; break;
     default: out->d = a.d & (int32_t)in->u.i; break; /* BAND */
     }

@@ -112,6 +112,17 @@ static rp_status check_alu(check *c, const kir_inst *in) {
     return RP_OK;
 }
 
+static rp_status check_bits(check *c, const kir_inst *in) {
+    const bool wide = in->u.dtype == RP_DTYPE_F64;
+    const kir_class floats = wide ? KIR_F64 : KIR_F32, ints = wide ? KIR_I64 : KIR_I32;
+    if (!ir_dtype_is_real(in->u.dtype)) return BAD(c, "of %s", rp_dtype_name(in->u.dtype));
+    if (in->cls == (in_class(c, in, 0) == ints ? floats : ints) &&
+        (in_class(c, in, 0) == ints || in_class(c, in, 0) == floats))
+        return RP_OK;
+    return BAD(c, "%s of %s, as %s", rp_dtype_name(in->u.dtype), kir_class_name(in_class(c, in, 0)),
+               kir_class_name(in->cls));
+}
+
 static rp_status check_data(check *c, const kir_inst *in) {
     switch (in->op) {
     case KIR_ALU: return check_alu(c, in);
@@ -130,6 +141,7 @@ static rp_status check_data(check *c, const kir_inst *in) {
         if (in->cls == KIR_F32 && in->u.dtype == RP_DTYPE_I64) return BAD(c, "f32 through i64");
         if (in->cls == KIR_F64 || in->u.dtype == RP_DTYPE_F64) return BAD(c, "f64 to a type");
         return RP_OK;
+    case KIR_BITS: return check_bits(c, in);
     case KIR_SHR:
         return in->u.i < 0 || in->u.i > 31 ? BAD(c, "by %lld", (long long)in->u.i) : RP_OK;
     case KIR_BAND:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/eval.h"
 
 #define K (L->k)
 
@@ -170,7 +171,8 @@ static kir_ref load_memory(lowerer *L, ir_ref r, const kir_ref *idx) {
 }
 
 /* numpy broadcasting: operand o of a node of shape s, read at idx of s. */
-static kir_ref operand_value(lowerer *L, ir_ref o, const ir_shape *s, const kir_ref *idx) {
+static kir_ref operand_read(lowerer *L, ir_ref o, const ir_shape *s, const kir_ref *idx,
+                            lower_read read) {
     const ir_node *n = ir_node_at(L->g, o);
     kir_ref sub[IR_MAX_RANK] = {0};
     int64_t v;
@@ -178,7 +180,7 @@ static kir_ref operand_value(lowerer *L, ir_ref o, const ir_shape *s, const kir_
         bool one = ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[i], &v) && v == 1;
         sub[i] = one ? kir_const_i(K, 0) : idx[s->rank - n->shape.rank + i];
     }
-    return lower_value(L, o, sub);
+    return read(L, o, sub);
 }
 
 static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
@@ -196,7 +198,9 @@ static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
 
 static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     kir_ref v[3] = {KIR_NONE, KIR_NONE, KIR_NONE};
-    for (uint32_t i = 0; i < n->n_in; i++) v[i] = operand_value(L, n->in[i], &n->shape, idx);
+    if (n->op == IR_bitcast) return lower_bitcast(L, n, idx);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        v[i] = operand_read(L, n->in[i], &n->shape, idx, lower_value);
     if (n->op == IR_cast) return cast_value(L, v[0], ir_node_at(L->g, n->in[0])->dtype, n->dtype);
     kir_ref r = kir_alu(K, n->op, v[0], v[1], v[2]);
     if (ir_op_compares(n->op)) return kir_cvt(K, KIR_F32, r);
@@ -241,11 +245,8 @@ static kir_ref reduce_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     return n->op == IR_argmax ? v : lower_as_type(L, n->dtype, v);
 }
 
-/* How elements of an operand are read: values, or the bytes of a block format (the last axis counts those then). */
-typedef kir_ref (*read_fn)(lowerer *L, ir_ref r, const kir_ref *idx);
-
 /* Row of the table, clamped into it. */
-static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx, read_fn read) {
+static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx, lower_read read) {
     const ir_node *table = ir_node_at(L->g, n->in[0]), *at = ir_node_at(L->g, n->in[1]);
     kir_ref sub[IR_MAX_RANK] = {0};
     kir_ref i = kir_to_index(K, lower_value(L, n->in[1], idx));
@@ -256,21 +257,24 @@ static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx, re
 }
 
 /* Elements along an axis, as read counts them. */
-static kir_ref axis_size(lowerer *L, const ir_node *n, uint32_t axis, read_fn read) {
+static kir_ref axis_size(lowerer *L, const ir_node *n, uint32_t axis, lower_read read) {
     return read == lower_block_byte && axis + 1 == n->shape.rank
                ? kir_const_i(K, lower_row_bytes(L, n))
                : lower_dim(L, n->shape.dim[axis]);
 }
 
 /* A part that may be empty has no element to clamp to: it is read where it holds j alone, as the product of one element or
- * none, which is that element bit for bit. */
+ * none, which is that element bit for bit; of bits, since times 1 a NaN is not always the same. */
 static kir_ref guarded_part(lowerer *L, ir_ref part, kir_ref *sub, uint32_t axis, kir_ref j,
-                            kir_ref size, read_fn read) {
+                            kir_ref size, lower_read read) {
     kir_ref inside = kir_bin(K, KIR_IAND, kir_bin(K, KIR_ILT, kir_const_i(K, -1), j),
                              kir_bin(K, KIR_ILT, j, size));
     (void)kir_begin_reduce(K, KIR_PROD, inside);
     sub[axis] = j;
-    return kir_yield(K, read(L, part, sub));
+    if (read != lower_value || !ir_dtype_is_real(ir_node_at(L->g, part)->dtype))
+        return kir_yield(K, read(L, part, sub));
+    const rp_dtype wide = lower_wide_type(ir_node_at(L->g, part)->dtype);
+    return kir_of_bits(K, wide, kir_yield(K, kir_bits_of(K, wide, read(L, part, sub))));
 }
 
 static bool may_be_empty(const lowerer *L, const ir_shape *s) {
@@ -284,7 +288,7 @@ static bool may_be_empty(const lowerer *L, const ir_shape *s) {
 }
 
 /* Reads of parts that do not hold idx are clamped into the part and dropped. */
-static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx, read_fn read) {
+static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx, lower_read read) {
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     kir_ref v = KIR_NONE, end = kir_const_i(K, 0), zero = kir_const_i(K, 0);
     kir_ref sub[IR_MAX_RANK] = {0};
@@ -380,7 +384,7 @@ void lower_store_blocks(lowerer *L, ir_ref r, lower_ref to, kir_ref row) {
     }
 }
 
-static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx, lower_read read) {
     const ir_node *x = ir_node_at(L->g, n->in[0]);
     kir_ref sub[IR_MAX_RANK] = {0};
     uint32_t same = 0;
@@ -391,14 +395,14 @@ static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     }
     if (same < x->shape.rank)
         lower_delinear(L, &x->shape, lower_linear(L, &n->shape, idx, same), same, sub);
-    return lower_value(L, n->in[0], sub);
+    return read(L, n->in[0], sub);
 }
 
-static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx, lower_read read) {
     kir_ref sub[IR_MAX_RANK] = {0};
-    if (n->op == IR_reshape) return reshape_value(L, n, idx);
-    if (n->op == IR_broadcast) return operand_value(L, n->in[0], &n->shape, idx);
-    if (n->op == IR_written) return lower_value(L, n->in[0], idx);
+    if (n->op == IR_reshape) return reshape_value(L, n, idx, read);
+    if (n->op == IR_broadcast) return operand_read(L, n->in[0], &n->shape, idx, read);
+    if (n->op == IR_written) return read(L, n->in[0], idx);
     memcpy(sub, idx, sizeof sub);
     if (n->op == IR_slice) {
         uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
@@ -408,7 +412,22 @@ static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
         const ir_attr *axes = ir_attr_get(n, IR_ATTR_AXES);
         for (uint32_t i = 0; i < n->shape.rank; i++) sub[axes->u.ints[i]] = idx[i];
     }
-    return lower_value(L, n->in[0], sub);
+    return read(L, n->in[0], sub);
+}
+
+/* A result that is in memory where it can be read is no view to read through. */
+static bool is_move(const ir_node *n) {
+    return n->op == IR_copy || n->op == IR_gather || n->op == IR_concat ||
+           (ir_op_table(n->op)->kind == IR_KIND_VIEW && n->op != IR_result);
+}
+
+static kir_ref moved(lowerer *L, const ir_node *n, const kir_ref *idx, lower_read read) {
+    switch (n->op) {
+    case IR_copy: return read(L, n->in[0], idx);
+    case IR_gather: return gather_value(L, n, idx, read);
+    case IR_concat: return concat_value(L, n, idx, read);
+    default: return view_value(L, n, idx, read);
+    }
 }
 
 static kir_ref const_value(lowerer *L, const ir_node *n) {
@@ -431,15 +450,10 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
         return kir_from_index(K, lower_class(n->dtype), size);
     }
     case IR_dequant: return lower_value(L, n->in[0], idx);
-    case IR_copy: return lower_value(L, n->in[0], idx);
-    case IR_gather: return gather_value(L, n, idx, lower_value);
-    case IR_concat: return concat_value(L, n, idx, lower_value);
     default: break;
     }
+    if (is_move(n)) return moved(L, n, idx, lower_value);
     switch (ir_op_table(n->op)->kind) {
-    case IR_KIND_VIEW:
-        if (n->op == IR_result) break; /* is in memory where it can be read */
-        return view_value(L, n, idx);
     case IR_KIND_ELEMENTWISE: return elementwise_value(L, n, idx);
     case IR_KIND_REDUCE: return reduce_value(L, r, idx);
     default: break;
@@ -453,7 +467,7 @@ static kir_ref innermost(const kir_func *k) {
     return k->n_open ? k->open[k->n_open - 1] : KIR_NONE;
 }
 
-static kir_ref memo_find(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx) {
+static kir_ref memo_find(lowerer *L, ir_ref r, bool bits, uint32_t rank, const kir_ref *idx) {
     uint32_t live = 0;
     kir_ref found = KIR_NONE;
     for (uint32_t i = 0; i < L->n_memo; i++) {
@@ -461,16 +475,19 @@ static kir_ref memo_find(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx
         /* Values of closed blocks are gone. */
         if (m->depth > K->n_open || (m->depth && K->open[m->depth - 1] != m->block)) continue;
         L->memo[live++] = *m;
-        if (m->ref == r && memcmp(m->idx, idx, rank * sizeof *idx) == 0) found = m->value;
+        if (m->ref == r && m->bits == bits && memcmp(m->idx, idx, rank * sizeof *idx) == 0)
+            found = m->value;
     }
     L->n_memo = live;
     return found;
 }
 
-static void memo_add(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx, kir_ref value) {
+static void memo_add(lowerer *L, ir_ref r, bool bits, uint32_t rank, const kir_ref *idx,
+                     kir_ref value) {
     if (L->n_memo == LOWER_MAX_MEMO || value == KIR_NONE) return;
     lower_memo *m = &L->memo[L->n_memo++];
-    *m = (lower_memo){.ref = r, .value = value, .block = innermost(K), .depth = K->n_open};
+    *m = (lower_memo){
+        .ref = r, .bits = bits, .value = value, .block = innermost(K), .depth = K->n_open};
     memcpy(m->idx, idx, rank * sizeof *idx);
 }
 
@@ -492,10 +509,93 @@ kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx) {
                         L->col != KIR_NONE
                             ? L->col
                             : lower_linear(L, &n->shape, idx, lower_outer(L, &n->shape)));
-    kir_ref v = memo_find(L, r, n->shape.rank, idx);
+    kir_ref v = memo_find(L, r, false, n->shape.rank, idx);
     if (v != KIR_NONE) return v;
     v = l->place == LOWER_STORED ? load_memory(L, r, idx) : compute(L, r, idx);
     /* What a later store may change is loaded again. */
-    if (l->place != LOWER_STORED) memo_add(L, r, n->shape.rank, idx, v);
+    if (l->place != LOWER_STORED) memo_add(L, r, false, n->shape.rank, idx, v);
     return v;
+}
+
+/* --- bits ------------------------------------------------------------------- */
+
+/* Narrow floats are f32 in a kernel, and a conversion there and back makes another NaN of one, on a GPU any the same. */
+static bool is_narrow(rp_dtype t) {
+    return ir_dtype_is_real(t) && rp_dtype_block_bytes(t) < 4;
+}
+
+static rp_dtype bits_type(rp_dtype t) {
+    return rp_dtype_block_bytes(t) == 2 ? RP_DTYPE_I16 : RP_DTYPE_U8;
+}
+
+/* Of a computed value nobody knows which NaN it is. */
+void lower_find_moves(lowerer *L) {
+    for (ir_ref r = 0; r < ir_graph_count(L->g); r++) {
+        const ir_node *n = ir_node_at(L->g, r);
+        bool any = ir_op_table(n->op)->kind == IR_KIND_EFFECT || n->op == IR_input ||
+                   n->op == IR_param || n->op == IR_state || n->op == IR_empty ||
+                   n->op == IR_result || n->op == IR_bitcast;
+        const uint32_t first = n->op == IR_where ? 1 : 0;
+        const uint32_t end = n->op == IR_gather || n->op == IR_written ? 1 : n->n_in;
+        for (uint32_t i = first; (is_move(n) || n->op == IR_where) && i < end; i++)
+            any = any || L->moves[n->in[i]];
+        L->moves[r] = any && is_narrow(n->dtype);
+    }
+}
+
+static kir_ref const_bits(lowerer *L, const ir_node *n) {
+    const double bits =
+        ir_bitcast(n->dtype, bits_type(n->dtype), ir_attr_float(n, IR_ATTR_VALUE, 0.0));
+    return kir_from_index(K, KIR_I32, kir_const_i(K, (int64_t)bits));
+}
+
+static kir_ref where_bits(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    kir_ref c = operand_read(L, n->in[0], &n->shape, idx, lower_value);
+    kir_ref a = operand_read(L, n->in[1], &n->shape, idx, lower_bits);
+    kir_ref b = operand_read(L, n->in[2], &n->shape, idx, lower_bits);
+    return kir_alu(K, IR_where, c, a, b);
+}
+
+/* What bitcast n is of, as an integer. */
+static kir_ref source_bits(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const rp_dtype t = ir_node_at(L->g, n->in[0])->dtype;
+    if (is_narrow(t)) return lower_bits(L, n->in[0], idx);
+    kir_ref v = lower_value(L, n->in[0], idx);
+    return ir_dtype_is_real(t) ? kir_bits_of(K, t, v) : v;
+}
+
+kir_ref lower_bitcast(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    kir_ref v = source_bits(L, n, idx);
+    return ir_dtype_is_real(n->dtype) ? kir_of_bits(K, n->dtype, v) : kir_wrap_to(K, n->dtype, v);
+}
+
+/* Places in which values are kept have f32: what moves is read where it comes from. */
+kir_ref lower_bits(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r);
+    if (lower_local_of(L, r)->place == LOWER_STORED)
+        return kir_load(K, lower_buffer(L, L->where[r], bits_type(n->dtype), 0),
+                        lower_linear(L, &n->shape, idx, 0));
+    kir_ref v = memo_find(L, r, true, n->shape.rank, idx);
+    if (v != KIR_NONE) return v;
+    if (n->op == IR_const)
+        v = const_bits(L, n);
+    else if (L->moves[r] && n->op == IR_bitcast)
+        v = kir_wrap_to(K, bits_type(n->dtype), source_bits(L, n, idx));
+    else if (L->moves[r] && n->op == IR_where)
+        v = where_bits(L, n, idx);
+    else if (L->moves[r] && is_move(n))
+        v = moved(L, n, idx, lower_bits);
+    else
+        v = kir_bits_of(K, n->dtype, lower_value(L, r, idx));
+    memo_add(L, r, true, n->shape.rank, idx, v);
+    return v;
+}
+
+lower_read lower_stored_as(const lowerer *L, ir_ref r) {
+    return L->moves[r] ? lower_bits : lower_value;
+}
+
+uint32_t lower_buffer_of(lowerer *L, lower_ref where, ir_ref r) {
+    const rp_dtype t = ir_node_at(L->g, r)->dtype;
+    return lower_buffer(L, where, L->moves[r] ? bits_type(t) : t, 0);
 }

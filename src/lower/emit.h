@@ -25,6 +25,7 @@ typedef struct lower_local {
 
 typedef struct lower_memo {
     ir_ref ref;
+    bool bits; /* of lower_bits */
     kir_ref idx[IR_MAX_RANK];
     kir_ref value, block;
     uint32_t depth;
@@ -55,6 +56,7 @@ typedef struct lowerer {
     base_arena *arena; /* out->arena */
     lower_ref *where;  /* by ref: memory of stored nodes and leaves */
     bool *has_memory;  /* by ref */
+    bool *moves; /* by ref: a narrow float whose bits came from somewhere; all of them are kept */
     base_buf source;
     rp_error *err;
     const pass_group *group;    /* being lowered; NULL: outputs */
@@ -96,6 +98,17 @@ lower_choice lower_chosen_of(const lowerer *L, const pass_group *gr);
 /* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 and f64 for those, i32 for other
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
+/* Bits of element idx of r, a float of less than 32 bits: class i32, of 16 bits with their sign, of 8 without. */
+kir_ref lower_bits(lowerer *L, ir_ref r, const kir_ref *idx);
+/* How elements of an operand are read: values, bits, or the bytes of a block format (the last axis counts those then). */
+typedef kir_ref (*lower_read)(lowerer *L, ir_ref r, const kir_ref *idx);
+/* What is stored of r, and the buffer over `where` for that. */
+lower_read lower_stored_as(const lowerer *L, ir_ref r);
+uint32_t lower_buffer_of(lowerer *L, lower_ref where, ir_ref r);
+/* Fills L->moves. */
+void lower_find_moves(lowerer *L);
+/* Value of a bitcast. */
+kir_ref lower_bitcast(lowerer *L, const ir_node *n, const kir_ref *idx);
 /* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */
 lower_local *lower_local_of(lowerer *L, ir_ref r);
 /* Element i of what reduction r reduces for its result at idx. */

@@ -352,8 +352,8 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     }
     for (uint32_t d = 1; d < n->shape.rank; d++)
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
-    lower_put(L, lower_buffer(L, *out, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
-              lower_value(L, r, idx));
+    lower_put(L, lower_buffer_of(L, *out, r), n->dtype, lower_linear(L, &n->shape, idx, 0),
+              lower_stored_as(L, r)(L, r, idx));
     for (uint32_t d = 1; d < n->shape.rank; d++) kir_end(K);
     return finish_copy(L, name, rows);
 }

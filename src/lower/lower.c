@@ -302,14 +302,15 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     o->kernels = base_arena_array(o->arena, n, sizeof *o->kernels);
     L->where = base_arena_array(o->arena, n, sizeof *L->where);
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
+    L->moves = base_arena_array(o->arena, n, sizeof *L->moves);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
     L->partial = base_arena_array(o->arena, n, sizeof *L->partial);
     L->keep = base_arena_array(o->arena, n, sizeof *L->keep);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
     L->args = base_arena_array(o->arena, 2 * n, sizeof *L->args);
     if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
-        !o->kernels || !L->where || !L->has_memory || !L->local || !L->partial || !L->keep ||
-        !L->memo || !L->args)
+        !o->kernels || !L->where || !L->has_memory || !L->moves || !L->local || !L->partial ||
+        !L->keep || !L->memo || !L->args)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
@@ -475,6 +476,7 @@ rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_opti
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
     RP_TRY_OUT(pass_fuse(g, &passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
+    lower_find_moves(&L);
     p.n_groups = fusion.n_groups;
     place_leaves(&L);
     RP_TRY_OUT(lower_groups(&L));

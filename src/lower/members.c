@@ -12,6 +12,7 @@
 typedef struct members {
     lowerer *L;
     const lower_space *s;
+    lower_read read; /* what loops over elements hand on */
 } members;
 
 static void move_to(lowerer *L, ir_ref r, lower_place place, uint32_t value) {
@@ -45,7 +46,7 @@ static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, i
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, s->dim[d]));
     memcpy(own, idx, sizeof own);
     if (part != r) own[axis] = kir_bin(K, KIR_IADD, idx[axis], offset);
-    fn(L, own, lower_value(L, part, idx), user);
+    fn(L, own, m->read(L, part, idx), user);
     for (uint32_t d = outer; d < s->rank; d++) kir_end(K);
 }
 
@@ -68,7 +69,7 @@ static void each_in_row(const members *m, const row_parts *p, uint32_t part) {
         own[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
     memcpy(idx, own, sizeof idx);
     idx[p->axis] = kir_bin(K, KIR_ISUB, own[p->axis], p->start[part]);
-    p->fn(L, own, lower_value(L, n->in[part], idx), p->user);
+    p->fn(L, own, m->read(L, n->in[part], idx), p->user);
     for (uint32_t d = p->outer; d < n->shape.rank; d++) kir_end(K);
 }
 
@@ -154,7 +155,7 @@ static void each_part_of_tile(const members *m, ir_ref r, element_fn fn, void *u
         own[axis] = kir_bin(K, KIR_IADD, from, j);
         idx[axis] = kir_bin(K, KIR_ISUB, own[axis], start[i]);
         L->col = kir_bin(K, KIR_ISUB, own[axis], m->s->col0);
-        fn(L, own, lower_value(L, n->in[i], idx), user);
+        fn(L, own, m->read(L, n->in[i], idx), user);
         kir_end(K);
         L->col = KIR_NONE;
     }
@@ -172,7 +173,7 @@ static void each_of_tile(const members *m, ir_ref r, element_fn fn, void *user) 
     L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
     lower_delinear(L, &ir_node_at(L->g, r)->shape, kir_bin(K, KIR_IADD, m->s->col0, L->col), 0,
                    idx);
-    fn(L, idx, lower_value(L, r, idx), user);
+    fn(L, idx, m->read(L, r, idx), user);
     kir_end(K);
     L->col = KIR_NONE;
 }
@@ -186,7 +187,7 @@ static void each_column(const members *m, ir_ref r, element_fn fn, void *user) {
     lower_delinear(L, &lead, m->s->row, 0, idx);
     L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
     idx[lead.rank] = kir_bin(K, KIR_IADD, m->s->col0, L->col);
-    fn(L, idx, lower_value(L, r, idx), user);
+    fn(L, idx, m->read(L, r, idx), user);
     kir_end(K);
     L->col = KIR_NONE;
 }
@@ -236,9 +237,10 @@ static rp_status store_node(const members *m, ir_ref r) {
         lower_local_of(L, r)->place = LOWER_STORED;
         return RP_OK;
     }
-    store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0),
+    store st = {ir_node_at(L->g, r), lower_buffer_of(L, at, r),
                 m->s->fragment ? m->s->row : KIR_NONE};
-    each(m, r, store_element, &st);
+    const members as = {L, m->s, lower_stored_as(L, r)};
+    each(&as, r, store_element, &st);
     /* An accumulator is nearer than the memory it was stored to. */
     if (lower_local_of(L, r)->place == LOWER_COMPUTE) lower_local_of(L, r)->place = LOWER_STORED;
     return RP_OK;
@@ -469,8 +471,9 @@ static rp_status update_node(const members *m, ir_ref r) {
     RP_TRY(lower_version(L, r, &at));
     update u = {.node = ir_node_at(L->g, r)};
     u.offsets = ir_attr_get(u.node, IR_ATTR_OFFSETS);
-    u.buf = lower_buffer(L, at, u.node->dtype, 0);
-    each_element(m, u.node->in[1], update_element, &u);
+    u.buf = lower_buffer_of(L, at, u.node->in[1]);
+    const members as = {L, m->s, lower_stored_as(L, u.node->in[1])};
+    each_element(&as, u.node->in[1], update_element, &u);
     lower_local_of(L, r)->place = LOWER_STORED;
     return RP_OK;
 }
@@ -527,8 +530,8 @@ static rp_status row_scalar(const members *m, ir_ref r) {
     if (L->f->stored[r]) {
         lower_ref at;
         RP_TRY(lower_memory(L, r, &at));
-        lower_put(L, lower_buffer(L, at, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
-                  v);
+        kir_ref kept = L->moves[r] ? lower_bits(L, r, idx) : v;
+        lower_put(L, lower_buffer_of(L, at, r), n->dtype, lower_linear(L, &n->shape, idx, 0), kept);
     }
     move_to(L, r, LOWER_SSA, v);
     return RP_OK;
@@ -554,7 +557,7 @@ static rp_status emit_member(members *m, ir_ref r) {
 }
 
 rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
-    members m = {.L = L, .s = s};
+    members m = {.L = L, .s = s, .read = lower_value};
     /* A member that has memory already is not in it yet. */
     for (uint32_t i = 0; i < n; i++)
         if (lower_local_of(L, nodes[i])->place == LOWER_STORED)

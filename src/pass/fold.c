@@ -4,6 +4,7 @@
  * their own type. exp and its kind, and fma, which would be rounded twice, are left to run time; so is NaN, whose bits are
  * the machine's. Only uniform results: a tensor of constants has no form in the IR. */
 #include <math.h>
+#include <string.h>
 
 #include "ir/eval.h"
 #include "pass/passes.h"
@@ -30,9 +31,20 @@ static bool constants(const ir_graph *g, const ir_node *n, double *x) {
     return true;
 }
 
+static double bitcast_of(rp_dtype from, rp_dtype to, double x) {
+    int64_t v = ir_to_i64(x), most = (int64_t)MAX_EXACT;
+    if (isnan(x)) return x;
+    if (from == RP_DTYPE_I64) memcpy(&x, &v, sizeof x);
+    x = ir_bitcast(from, to, x);
+    if (to != RP_DTYPE_I64) return x;
+    memcpy(&v, &x, sizeof v);
+    return v > most || v < -most ? (double)NAN : (double)v;
+}
+
 /* NAN where it is left to run time: NaN, and integers that a double may not hold. */
 static double result_of(const ir_node *n, rp_dtype in, const double *x) {
     int64_t v[3] = {0}, most = (int64_t)MAX_EXACT;
+    if (n->op == IR_bitcast) return bitcast_of(in, n->dtype, x[0]);
     if (in != RP_DTYPE_I64 || n->dtype != RP_DTYPE_I64) {
         double y = ir_apply(n->op, in, n->dtype, x);
         return !ir_dtype_is_real(n->dtype) && fabs(y) > MAX_EXACT ? (double)NAN : y;

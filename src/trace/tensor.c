@@ -322,6 +322,10 @@ rp_tensor rp_cast(rp_tensor a, rp_dtype dtype) {
     return a.ref != IR_NONE && rp_tensor_dtype(a) == dtype ? a : with_dtype(a, IR_cast, dtype);
 }
 
+rp_tensor rp_bitcast(rp_tensor a, rp_dtype dtype) {
+    return a.ref != IR_NONE && rp_tensor_dtype(a) == dtype ? a : with_dtype(a, IR_bitcast, dtype);
+}
+
 rp_tensor rp_quantize(rp_tensor a, rp_dtype format) {
     return with_dtype(a, IR_quantize, format);
 }

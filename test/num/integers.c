@@ -164,7 +164,7 @@ static void find_pair_ops(void) {
     for (int i = 0; i < IR_OP_COUNT_; i++) {
         const ir_op op = (ir_op)i;
         if (ir_op_on_integers(op) && ir_op_operands(op) != IR_REALS && !ir_op_is_random(op) &&
-            op != IR_cast)
+            op != IR_cast && op != IR_bitcast)
             pair_ops[n_pair_ops++] = op;
     }
 }

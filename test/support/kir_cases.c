@@ -339,7 +339,7 @@ static kir_func *make_ops(const char *name) {
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         const ir_op_info *info = ir_op_table((ir_op)op);
-        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast || op == IR_bitcast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, (ir_op)op, a, info->arity > 1 ? b : KIR_NONE,
                           info->arity > 2 ? alu2(f, IR_add, a, b) : KIR_NONE));
@@ -363,7 +363,7 @@ static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         int arity = ir_op_table((ir_op)op)->arity;
-        if (!ir_op_on_integers((ir_op)op) || op == IR_cast) continue;
+        if (!ir_op_on_integers((ir_op)op) || op == IR_cast || op == IR_bitcast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, (ir_op)op, a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
     }
@@ -445,7 +445,7 @@ static kir_func *make_double_ops(const char *name) {
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         int arity = ir_op_table((ir_op)op)->arity;
-        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast || op == IR_bitcast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, (ir_op)op, a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
     }
@@ -606,6 +606,38 @@ static kir_func *make_casts(const char *name) {
     return f;
 }
 
+/* Bits of floats of every type, of narrow ones but for NaN, which a GPU has one of; and the floats that integers are. */
+static kir_func *make_bits(const char *name) {
+    static const rp_dtype narrow[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN,
+                                      RP_DTYPE_F8E5M2};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F64, 1),
+             y = arg(f, "y", RP_DTYPE_I32, 2), z = arg(f, "z", RP_DTYPE_F32, 3);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i), b, v;
+    kir_ref all = kir_bits_of(f, RP_DTYPE_F32, a);
+    kir_ref number = kir_alu(f, IR_where, alu2(f, IR_eq, a, a), a, kir_const_f(f, 0.0));
+    int64_t row = 0;
+
+    for (int k = 0; k < 4; k++) {
+        kir_ref at_row = kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * row++));
+        kir_store(f, y, at_row, kir_bits_of(f, narrow[k], number));
+        kir_store(f, z, at_row, kir_of_bits(f, narrow[k], kir_shr(f, all, 7)));
+    }
+    v = kir_bits_of(f, RP_DTYPE_F64, kir_load(f, w, i));
+    b = kir_from_index(f, KIR_I64, kir_const_i(f, 32));
+    b = kir_wrap_to(f, RP_DTYPE_I32, alu2(f, IR_shift_right, v, b));
+    kir_store(f, y, kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * row)), b);
+    v = alu2(f, IR_xor, v, kir_from_index(f, KIR_I64, kir_const_i(f, (int64_t)1 << 52)));
+    v = kir_cvt(f, KIR_F32, kir_of_bits(f, RP_DTYPE_F64, v));
+    kir_store(f, z, kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * row++)), v);
+    v = kir_of_bits(f, RP_DTYPE_F32, kir_alu(f, IR_not, all, KIR_NONE, KIR_NONE));
+    kir_store(f, y, kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * row)), all);
+    kir_store(f, z, kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * row)), v);
+    kir_end(f);
+    return f;
+}
+
 /* y[t, n] = sum over k of x[t, k] * w[n, k], n in a loop; and a reduction inside a reduction. */
 static kir_func *make_nested(const char *name) {
     ir_dim t;
@@ -737,6 +769,10 @@ const kir_case kir_cases[] = {
      make_float8,
      64,
      {SPECIAL(F32, 64), SPECIAL(I8, 64), OUT(I8, 64 * 4), OUT(F32, 64 * 4)}},
+    {"bits",
+     make_bits,
+     64,
+     {SPECIAL(F32, 64), SPECIAL(F64, 64), OUT(I32, 64 * 6), OUT(F32, 64 * 6)}},
     {"red_argmax", make_argmax, T, {SPECIAL(F32, T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
     {"red_all",
      make_reductions,

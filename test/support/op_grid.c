@@ -162,7 +162,9 @@ static void elementwise(const taker *to, const char *type, const struct layout *
                     how->views);
     base_buf_puts(&q.text, "  %bx = lt %x, %y\n  %by = ne %y, %y\n");
     for (int op = 0; op < IR_OP_COUNT_; op++) {
-        if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
+        if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast ||
+            op == IR_bitcast)
+            continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
         if (!how->all_ops && ir_op_ulps((ir_op)op, false) > 0 && op != IR_exp) continue;
         if (ints ? takes_ints((ir_op)op, type) : ir_op_on_floats((ir_op)op))

@@ -233,7 +233,7 @@ static void types_elementwise(types_gen *q) {
     ir_op op = (ir_op)types_pick(q, IR_OP_COUNT_);
     while (ir_op_table(op)->kind != IR_KIND_ELEMENTWISE) op = (ir_op)types_pick(q, IR_OP_COUNT_);
     const ir_op_info *info = ir_op_table(op);
-    if (op == IR_cast || op == IR_where) return;
+    if (op == IR_cast || op == IR_bitcast || op == IR_where) return;
     random_item x = types_any(q), y = info->arity > 1 ? types_partner(q, x) : x;
     const rp_dtype t = types_node(q, x.ref)->dtype;
     const bool real = ir_dtype_is_real(t), exact = x.exact && y.exact;
@@ -269,6 +269,53 @@ static void types_cast(types_gen *q) {
     const rp_dtype t = types_type(q);
     if (x.exact && t != types_node(q, x.ref)->dtype)
         types_put(q, random_cast(&q->m, x.ref, t), x.most + 1, true);
+}
+
+static ir_ref types_as(types_gen *q, ir_ref r, rp_dtype t) {
+    return random_add(&q->m, IR_bitcast, &r, 1, &(ir_attr){.key = IR_ATTR_DTYPE, .u.i = t}, 1);
+}
+
+/* An integer type of as many bits, and in it those of 1 and of all fractions of t, and of its sign. */
+typedef struct types_bits {
+    rp_dtype t, as;
+    double one, fraction, sign;
+} types_bits;
+
+static const types_bits types_with_bits[] = {
+    {RP_DTYPE_F32, RP_DTYPE_I32, 0x3f800000, 0x7fffff, -0x1p31},
+    {RP_DTYPE_F64, RP_DTYPE_I64, 0x3ffp52, 0xfffffffffffff, -0x1p63},
+    {RP_DTYPE_F16, RP_DTYPE_I16, 0x3c00, 0x3ff, -0x1p15},
+    {RP_DTYPE_BF16, RP_DTYPE_I16, 0x3f80, 0x7f, -0x1p15},
+    {RP_DTYPE_F8E4M3FN, RP_DTYPE_I8, 0x38, 7, -128},
+    {RP_DTYPE_F8E5M2, RP_DTYPE_U8, 0x3c, 3, 128}};
+
+/* The bits of a float, those of a number in [1, 2), or a number with its sign turned around in between. Which NaN, and which zero of
+ * two in a reduction, is left open, so that they are no other bits. */
+static void types_bitcast(types_gen *q) {
+    const types_bits *b = &types_with_bits[types_pick(q, 6)];
+    random_item x = types_exact(q);
+    const rp_dtype t = types_node(q, x.ref)->dtype;
+    ir_ref r = x.ref, number;
+    if (!x.exact) return;
+    if (t == b->as && types_pick(q, 2)) {
+        r = random_op2(&q->m, IR_and, r, random_const(&q->m, t, b->fraction));
+        r = random_op2(&q->m, IR_or, r, random_const(&q->m, t, b->one));
+        types_put(q, types_as(q, r, b->t), 2, true);
+        return;
+    }
+    for (b = types_with_bits; b->t != t; b++)
+        if (b == &types_with_bits[5]) return;
+    number = random_op2(&q->m, IR_eq, r, r);
+    if (!ir_dtype_is_f8(t)) r = random_op2(&q->m, IR_add, r, random_const(&q->m, t, 0));
+    const ir_ref zero = random_const(&q->m, t, 0);
+    r = random_add(&q->m, IR_where, (ir_ref[]){number, r, zero}, 3, NULL, 0);
+    r = types_as(q, r, b->as);
+    if (types_pick(q, 2)) {
+        types_put(q, r, 1e9, true);
+        return;
+    }
+    r = random_op2(&q->m, IR_xor, r, random_const(&q->m, b->as, b->sign));
+    types_put(q, types_as(q, r, t), x.most, true);
 }
 
 /* Here and there what is no number, or the zero below 0. */
@@ -612,11 +659,11 @@ static void types_control(types_gen *q) {
 static void types_step(types_gen *q) {
     static void (*const act[])(types_gen *) = {
         types_elementwise, types_elementwise, types_elementwise, types_elementwise,
-        types_elementwise, types_elementwise, types_where,       types_cast,
-        types_cast,        types_special,     types_reduce,      types_reduce,
-        types_order,       types_scatter,     types_view,        types_view,
-        types_move,        types_blocks,      types_matmul,      types_count,
-        types_update,      types_control,     types_new_leaf};
+        types_elementwise, types_elementwise, types_where,       types_bitcast,
+        types_cast,        types_cast,        types_special,     types_reduce,
+        types_reduce,      types_order,       types_scatter,     types_view,
+        types_view,        types_move,        types_blocks,      types_matmul,
+        types_count,       types_update,      types_control,     types_new_leaf};
     act[types_pick(q, sizeof act / sizeof *act)](q);
 }
 

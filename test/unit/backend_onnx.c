@@ -216,6 +216,12 @@ static void what_has_no_form_is_told(void **state) {
     g = rp_graph_new("c");
     a = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(4));
     check_refused(g, rp_and(a, a), "and of i32: bit by bit it has no operator");
+    g = rp_graph_new("f");
+    a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
+    check_refused(g, rp_bitcast(a, RP_DTYPE_I32), "bitcast of i32: it has no operator");
+    g = rp_graph_new("g");
+    a = rp_input(g, "a", RP_DTYPE_I16, RP_SHAPE(4));
+    check_refused(g, rp_bitcast(a, RP_DTYPE_F16), "bitcast of f16: it has no operator");
     g = rp_graph_new("d");
     a = rp_mutable_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
     check_refused(g, rp_update(a, rp_neg(a)), "input of f32: models write no input");

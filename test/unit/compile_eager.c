@@ -107,6 +107,10 @@ static bool is_boolean(ir_op op) {
     return ir_op_operands(op) == IR_BITS;
 }
 
+static const char *bits_of(const char *type) {
+    return strcmp(type, "f32") == 0 ? "i32" : strcmp(type, "i32") == 0 ? "f32" : "i16";
+}
+
 static void elementwise_text(base_buf *b, ir_op op, const char *type) {
     const ir_op_info *info = ir_op_table(op);
     const char *a = operand_of[op] ? operand_of[op] : is_boolean(op) ? "%c" : "%x";
@@ -119,6 +123,8 @@ static void elementwise_text(base_buf *b, ir_op op, const char *type) {
     base_buf_puts(b, "  %c = lt %x, %y\n  %d = ge %y, %y\n  %q = abs %y\n  %q2 = add %q, %q\n");
     if (op == IR_cast)
         base_buf_puts(b, "  %r = cast %x {dtype=bf16}\n");
+    else if (op == IR_bitcast)
+        base_buf_printf(b, "  %%r = bitcast %%x {dtype=%s}\n", bits_of(type));
     else if (op == IR_where)
         base_buf_puts(b, "  %r = where %c, %x, %y\n");
     else if (info->arity == 1)

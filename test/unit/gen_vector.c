@@ -81,11 +81,47 @@ static void add_kernel(unit *u, const ir_op *chain, uint32_t n) {
     kir_free(f);
 }
 
+/* out = x with the sign of its type turned around, or (back) the float that an integer with another sign is. */
+static void add_bits(unit *u, rp_dtype t, bool back) {
+    const size_t bytes = rp_dtype_block_bytes(t);
+    const rp_dtype as = bytes == 8   ? RP_DTYPE_I64
+                        : bytes == 4 ? RP_DTYPE_I32
+                        : bytes == 2 ? RP_DTYPE_I16
+                                     : RP_DTYPE_I8;
+    const rp_dtype wide = bytes == 8 ? RP_DTYPE_F64 : RP_DTYPE_F32;
+    kernel *k = &u->kernels[u->n++];
+    rp_error err = {0};
+    (void)snprintf(k->name, sizeof k->name, "k_bits_%s%s", rp_dtype_name(t), back ? "_back" : "");
+    kir_func *f = kir_new(k->name, KIR_KERNEL, NULL);
+    const uint32_t out = kir_add_buf(f, "out", KIR_ARG, back ? wide : as, 0, 0, 0);
+    const uint32_t x = kir_add_buf(f, "x", KIR_ARG, back ? as : wide, 1, 0, 0);
+    kir_ref row = kir_begin(f, KIR_PAR, kir_const_i(f, 64));
+    kir_ref col = kir_begin(f, KIR_LOOP, kir_const_i(f, 1024));
+    kir_ref at = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, row, kir_const_i(f, 1024)), col);
+    kir_ref v = kir_load(f, x, at);
+    if (!back) v = kir_bits_of(f, t, v);
+    const int64_t sign = -((int64_t)1 << (bytes == 1 ? 6 : bytes == 8 ? 62 : bytes * 8 - 1));
+    v = kir_alu(f, IR_xor, v,
+                kir_from_index(f, bytes == 8 ? KIR_I64 : KIR_I32, kir_const_i(f, sign)), KIR_NONE);
+    v = back ? kir_of_bits(f, t, v) : kir_wrap_to(f, as, v);
+    kir_store(f, out, at, v);
+    kir_end(f);
+    kir_end(f);
+    k->first = line_of(&u->text);
+    if (render_c(f, &u->text, NULL, &err) != RP_OK) fail_msg("%s: %s", k->name, err.text);
+    k->last = line_of(&u->text);
+    kir_free(f);
+}
+
 static void add_all(unit *u) {
+    static const rp_dtype floats[] = {RP_DTYPE_F64,  RP_DTYPE_F32,      RP_DTYPE_F16,
+                                      RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN, RP_DTYPE_F8E5M2};
+    for (size_t i = 0; i < 2 * sizeof floats / sizeof *floats; i++)
+        add_bits(u, floats[i / 2], i % 2);
     static const ir_op choosing[] = {IR_max, IR_where, IR_pow, IR_log, IR_tanh};
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         ir_op chain[MAX_CHAIN] = {(ir_op)op};
-        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast || op == IR_bitcast) continue;
         add_kernel(u, chain, 1);
         for (size_t i = 0; i < sizeof choosing / sizeof *choosing; i++) {
             chain[1] = choosing[i];

@@ -148,10 +148,11 @@ static const struct elementwise *class_told(ir_op op) {
     return &c;
 }
 
-/* NULL: where, cast and what is not elementwise. */
+/* NULL: where, cast, bitcast and what is not elementwise. */
 static const struct elementwise *class_of(ir_op op) {
     const ir_op_info *info = ir_op_table(op);
-    if (info->kind != IR_KIND_ELEMENTWISE || op == IR_where || op == IR_cast) return NULL;
+    if (info->kind != IR_KIND_ELEMENTWISE || op == IR_where || op == IR_cast || op == IR_bitcast)
+        return NULL;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (holds(classes[i].ops, info->name)) return &classes[i];
     return class_told(op);
@@ -191,6 +192,22 @@ static void what_casts_give(void **state) {
         for (int to = 0; to < RP_DTYPE_COUNT_; to++) {
             const asked a = {IR_cast, {x}, 1, {{.key = IR_ATTR_DTYPE, .u.i = to}}, 1};
             (void)check(&a, !rp_dtype_is_quant((rp_dtype)to), (rp_dtype)to, &one);
+        }
+    }
+}
+
+static void what_bitcasts_give(void **state) {
+    const sizes one = {1, {32}};
+    (void)state;
+    for (int i = 0; i < N_TYPES; i++) {
+        ir_ref x = leaf(types[i], &one);
+        for (int to = 0; to < RP_DTYPE_COUNT_; to++) {
+            const rp_dtype u = (rp_dtype)to;
+            const asked a = {IR_bitcast, {x}, 1, {{.key = IR_ATTR_DTYPE, .u.i = to}}, 1};
+            const bool bits = types[i] != RP_DTYPE_BOOL && is_one_of(PLAIN, u) &&
+                              u != RP_DTYPE_BOOL && !rp_dtype_is_quant(types[i]);
+            (void)check(&a, bits && rp_dtype_block_bytes(types[i]) == rp_dtype_block_bytes(u), u,
+                        &one);
         }
     }
 }
@@ -474,6 +491,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         RULE(types_of_operands),
         RULE(what_casts_give),
+        RULE(what_bitcasts_give),
         RULE(shapes_are_broadcast),
         RULE(reductions),
         RULE(sorts_and_scans),

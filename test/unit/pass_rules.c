@@ -70,6 +70,15 @@ static uint32_t random_attrs(trial *t, ir_op op, ir_ref x, ir_attr *a, ir_dim *d
         a[0] = (ir_attr){.key = IR_ATTR_DTYPE,
                          .u.i = pick(3) ? (int64_t)types[pick(10)] : (int64_t)t->type};
         return 1;
+    case IR_bitcast: {
+        rp_dtype to = n->dtype;
+        for (int k = 0; k < 100 && (to == n->dtype ||
+                                    rp_dtype_block_bytes(to) != rp_dtype_block_bytes(n->dtype));
+             k++)
+            to = types[pick(sizeof types / sizeof *types)];
+        a[0] = (ir_attr){.key = IR_ATTR_DTYPE, .u.i = (int64_t)(pick(3) ? to : t->type)};
+        return 1;
+    }
     case IR_reshape:
     case IR_broadcast:
         a[0] = (ir_attr){.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = dims};
@@ -379,6 +388,42 @@ static void constants_fold_where_that_is_exact(void **state) {
     }
 }
 
+static void bits_fold_where_a_constant_holds_them(void **state) {
+    static const struct {
+        rp_dtype from, to;
+        double v, want; /* want NAN: left to run time */
+    } cases[] = {
+        {RP_DTYPE_F32, RP_DTYPE_I32, 1, 0x3f800000},
+        {RP_DTYPE_I32, RP_DTYPE_F32, -0x1p31, -0.0},
+        {RP_DTYPE_F32, RP_DTYPE_I32, -0.0, -0x1p31},
+        {RP_DTYPE_I32, RP_DTYPE_F32, 0x7f800000, INFINITY},
+        {RP_DTYPE_I32, RP_DTYPE_F32, 0x7fc00001, NAN},
+        {RP_DTYPE_F32, RP_DTYPE_I32, NAN, NAN},
+        {RP_DTYPE_F64, RP_DTYPE_I64, 1, NAN},
+        {RP_DTYPE_F64, RP_DTYPE_I64, 0x1p-1074, 1},
+        {RP_DTYPE_I64, RP_DTYPE_F64, 1, 0x1p-1074},
+        {RP_DTYPE_I16, RP_DTYPE_BF16, 0x3f80, 1},
+        {RP_DTYPE_BF16, RP_DTYPE_F16, -1, -0x1.ep0},
+        {RP_DTYPE_F8E4M3FN, RP_DTYPE_U8, -448, 0xfe},
+        {RP_DTYPE_F8E5M2, RP_DTYPE_I8, -INFINITY, -4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        ir_graph *g = ir_graph_new("fold");
+        ir_ref a, r, out;
+        const ir_attr to = {.key = IR_ATTR_DTYPE, .u.i = cases[i].to};
+        CHECK_OK(ir_add_const(g, cases[i].from, cases[i].v, &a, &err), &err);
+        CHECK_OK(ir_add(g, IR_bitcast, &a, 1, &to, 1, &r, &err), &err);
+        CHECK_OK(pass_fold_node(g, r, &out, &err), &err);
+        const double got = out == r ? NAN : ir_attr_float(ir_node_at(g, out), IR_ATTR_VALUE, NAN);
+        if ((out == r) != isnan(cases[i].want) ||
+            (out != r && (got != cases[i].want || !signbit(got) != !signbit(cases[i].want))))
+            fail_msg("case %zu: %s %a", i, out == r ? "left" : "folded to", got);
+        ir_graph_free(g);
+    }
+}
+
 static void bad_text_is_refused(void **state) {
     static const char *const bad[][2] = {
         {"mul %x, 1", "expected ->"},
@@ -430,6 +475,7 @@ int main(void) {
         cmocka_unit_test(casts_are_joined_where_nothing_is_lost),
         cmocka_unit_test(wrong_rules_are_caught),
         cmocka_unit_test(constants_fold_where_that_is_exact),
+        cmocka_unit_test(bits_fold_where_a_constant_holds_them),
         cmocka_unit_test(bad_text_is_refused),
         cmocka_unit_test(long_rules_are_refused),
     };

@@ -198,7 +198,8 @@ static void run(const box *b, const int64_t *at, void *user) {
     ir_op op = (ir_op)r->op;
     uint32_t last = b->rank - 1, n_in = b->n - 1;
     const box_operand *to = &b->op[n_in];
-    bool floats = box_class_of(b->op[op == IR_where ? 1 : 0].dtype) == BOX_F32 && op != IR_cast;
+    const bool converts = op == IR_cast || op == IR_bitcast;
+    bool floats = box_class_of(b->op[op == IR_where ? 1 : 0].dtype) == BOX_F32 && !converts;
     int64_t step = to->stride[last];
     lane x[3], out;
     for (int64_t i = 0; i < b->dim[last]; i += BOX_RUN) {
@@ -213,11 +214,24 @@ static void run(const box *b, const int64_t *at, void *user) {
         float *result = floats ? in_place(to, at[n_in] + i * step, step, n) : NULL;
         if (floats)
             on_floats[op](in[0], in[1], in[2], result ? result : out.f, n);
-        else if (op == IR_cast)
+        else if (converts)
             cast_run(&b->op[0], to, &x[0], n);
         else
             wide_run(op, b, x, &out, n);
-        if (!result) store(to, at[n_in] + i * step, step, n, op == IR_cast ? &x[0] : &out);
+        if (!result) store(to, at[n_in] + i * step, step, n, converts ? &x[0] : &out);
+    }
+}
+
+/* What is moved keeps every bit, as it would not by a conversion of narrow floats: as integers, and of bitcast both sides. */
+static void move_as_integers(ir_op op, box *b) {
+    for (uint32_t k = op == IR_where ? 1 : 0; k < b->n; k++) {
+        const rp_dtype t = b->op[k].dtype;
+        const size_t bytes = rp_dtype_block_bytes(t);
+        if (op == IR_where && (!ir_dtype_is_real(t) || bytes > 2)) continue;
+        b->op[k].dtype = bytes == 8   ? RP_DTYPE_I64
+                         : bytes == 4 ? RP_DTYPE_I32
+                         : bytes == 2 ? RP_DTYPE_I16
+                                      : RP_DTYPE_U8;
     }
 }
 
@@ -227,6 +241,7 @@ static void elementwise(void *const *arg, const long long *dim, long long begin,
     box b;
     portable_open(r, arg, dim, begin, end, &b);
     portable_join(&b);
+    if (r->op == IR_bitcast || r->op == IR_where) move_as_integers((ir_op)r->op, &b);
     portable_walk(&b, run, (void *)(uintptr_t)r);
 }
 
