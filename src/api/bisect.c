@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "compile/skips.h"
 #include "config/config.h"
+#include "hal/hal.h"
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 #include "split/split.h"
@@ -213,10 +214,12 @@ static rp_status search_graph(api_search *s, const ir_graph *g, rp_bisection *b,
     if (b->info.differs || !fused) return RP_OK;
     RP_TRY(compile_skips_of(s->config, &skips, err));
     const bool gpu = s->config->device && strncmp(s->config->device, "cuda", 4) == 0;
+    const uint32_t threads = hal_cpu_threads((uint32_t)s->config->threads);
+    pass_splits splits;
     const pass_options o = {.skip = skips.name,
                             .n_skip = skips.n,
                             .quiet = true,
-                            .splits = target_splits(gpu ? GEN_CUDA : GEN_HOST)};
+                            .splits = target_splits(gpu ? GEN_CUDA : GEN_HOST, threads, &splits)};
     RP_TRY(pass_run_all(g, &o, &after, err));
     rp_status st = report(s, after, &o, b, err);
     ir_graph_free(after);

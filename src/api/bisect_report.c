@@ -6,9 +6,10 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "compile/skips.h"
+#include "hal/hal.h"
 #include "ir/site.h"
-#include "target/target.h"
 #include "pass/pipeline.h"
+#include "target/target.h"
 
 typedef struct reporter {
     const api_search *s;
@@ -145,27 +146,30 @@ static rp_status put_element(const reporter *r) {
 
 /* --- kernels and passes ------------------------------------------------------------------------ */
 
-static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_buf *out,
-                           rp_error *err);
+/* What decides which kernels there are. */
+typedef struct naming {
+    compile_skips skips;
+    uint32_t threads;
+} naming;
+
+static rp_status put_names(const ir_graph *g, const naming *how, base_buf *out, rp_error *err);
 
 /* With the kernels of the graphs that it runs. */
-static rp_status put_name(const lower_launch *l, const compile_skips *skips, base_buf *out,
-                          rp_error *err) {
+static rp_status put_name(const lower_launch *l, const naming *how, base_buf *out, rp_error *err) {
     const lower_control *c = l->control;
     base_buf_puts(out, l->name);
     for (uint32_t i = 0; c && i < 2 && c->graph[i]; i++) {
         base_buf_printf(out, "%s%s @%s: ", i ? "; " : " (", ir_graph_role(c->op, i),
                         ir_graph_name(c->graph[i]));
-        RP_TRY(put_names(c->graph[i], skips, out, err));
+        RP_TRY(put_names(c->graph[i], how, out, err));
     }
     if (c) base_buf_putc(out, ')');
     return RP_OK;
 }
 
-static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_buf *out,
-                           rp_error *err) {
-    const pass_options o = {.skip = skips->name, .n_skip = skips->n, .quiet = true};
-    const lower_options lo = {.isa = GEN_ISA_PORTABLE, .passes = &o};
+static rp_status put_names(const ir_graph *g, const naming *how, base_buf *out, rp_error *err) {
+    const pass_options o = {.skip = how->skips.name, .n_skip = how->skips.n, .quiet = true};
+    const lower_options lo = {.isa = GEN_ISA_PORTABLE, .threads = how->threads, .passes = &o};
     ir_graph *after = NULL;
     lower_piece p = {0};
     rp_status st = RP_OK;
@@ -173,7 +177,7 @@ static rp_status put_names(const ir_graph *g, const compile_skips *skips, base_b
     RP_TRY_OUT(target_lower(after, &lo, &p, err));
     for (uint32_t i = 0; i < p.n_launches; i++) {
         if (i) base_buf_puts(out, ", ");
-        RP_TRY_OUT(put_name(&p.launches[i], skips, out, err));
+        RP_TRY_OUT(put_name(&p.launches[i], how, out, err));
     }
 out:
     lower_done(&p);
@@ -184,13 +188,13 @@ out:
 /* As lowered for this host; op by op there are none. */
 static rp_status put_kernels(const reporter *r) {
     const rp_compilation_config *cfg = r->s->config;
-    compile_skips skips;
+    naming how = {.threads = hal_cpu_threads((uint32_t)cfg->threads)};
     rp_error why = {0};
     base_buf b;
     base_buf_init(&b, 0);
     bool fused = cfg->level >= RP_LEVEL_DYNAMO_ONCE && strcmp(cfg->backend, "inductor") == 0;
-    if (fused && compile_skips_of(cfg, &skips, &why) == RP_OK &&
-        put_names(r->w->graph, &skips, &b, &why) != RP_OK)
+    if (fused && compile_skips_of(cfg, &how.skips, &why) == RP_OK &&
+        put_names(r->w->graph, &how, &b, &why) != RP_OK)
         base_buf_clear(&b);
     return keep(r, &b, &r->b->info.kernels);
 }

@@ -113,6 +113,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     keep_lowered(&c->passes);
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
+    if (!is_gpu(&dev)) o.launch_threads = dev.n_threads;
     if (aot && is_gpu(&dev)) {
         st = rp_fail(err, RP_UNSUPPORTED,
                      "backend=aot_eager runs op by op, for which there are kernels of the host "

@@ -13,6 +13,7 @@
 #include "compile/tune.h"
 #include "config/config.h"
 #include "engine/isa.h"
+#include "hal/hal.h"
 #include "pass/inplace.h"
 #include "reprise/explain.h"
 #include "target/target.h"
@@ -114,16 +115,19 @@ static rp_status explain_bodies(api_explainer *x, api_explained_graph *e, uint32
 }
 
 static rp_status lower_piece_of(api_explainer *x, api_explained_graph *g, uint32_t i) {
+    const uint32_t threads = hal_cpu_threads((uint32_t)x->config->threads);
+    pass_splits splits;
     const pass_options o = {.skip = x->skips.name,
                             .n_skip = x->skips.n,
                             .quiet = true,
-                            .splits = target_splits(x->target)};
+                            .splits = target_splits(x->target, threads, &splits)};
     bool built_in = false;
     RP_TRY(compile_built_in(x->config, &built_in, x->err));
     const lower_options lo = {.isa = x->isa,
                               .target = x->target,
                               .exact = engine_isa_exact(x->config, ""),
                               .built_in = built_in,
+                              .threads = threads,
                               .passes = &o,
                               .sites = true};
     api_explained *e = &g->pieces[i];

@@ -39,7 +39,8 @@ static void text_heading(const ir_graph *g, ir_ref r, uint32_t i, stage which, b
 
 static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
     pass_fusion f = {0};
-    const pass_options o = {.splits = target_splits(GEN_HOST)};
+    pass_splits splits;
+    const pass_options o = {.splits = target_splits(GEN_HOST, 0, &splits)};
     RP_TRY(pass_fuse(g, &o, &f, err));
     ir_print(g, b);
     pass_fusion_print(g, &f, b);

@@ -26,6 +26,7 @@ typedef struct compile_options {
     int64_t first, last;            /* sizes of a model's steps that it is for; 0, 0: all */
     const char *key_fields;         /* configuration text that reaches a piece (config room) */
     uint32_t threads;               /* compiler runs at a time */
+    uint32_t launch_threads;        /* lower_options.threads */
     bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;

@@ -387,6 +387,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     lower_options lo = {.isa = d->opt->isa,
                         .exact = d->opt->exact,
                         .built_in = d->opt->built_in,
+                        .threads = d->opt->launch_threads,
                         .packed = d->opt->last > 0,
                         .passes = &o,
                         .sites = true,
@@ -397,8 +398,9 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     RP_TRY_OUT(dump_bodies_of(d, sp, g ? g : sp->graph, err));
-    if (!low.source[0]) goto out;         /* built-in kernels: there is no text of them */
-    o.splits = target_splits(low.target); /* as lowering has it */
+    if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
+    pass_splits splits;           /* as lowering has it */
+    o.splits = target_splits(low.target, d->opt->launch_threads, &splits);
     if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
     lower_source_print(&low, &source);
     RP_TRY_OUT(base_buf_status(&source, err));

@@ -273,7 +273,9 @@ struct hal_device {
     hal_trace *trace;     /* what is called, run or noted; NULL: nobody asks */
 };
 
-/* Parameters of a device: n_threads, of the host: 0 = one a granted core. */
+/* Threads of a device of the host that is asked for so many; 0: one a granted core. */
+uint32_t hal_cpu_threads(uint32_t asked);
+/* Parameters of a device: n_threads, of the host, as above. */
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
 rp_status hal_null_open(hal_device **out, rp_error *err) RP_MUST_USE;
 /* RP_UNSUPPORTED, one line with what to do, where there is no driver, an old one, or no such GPU. */

@@ -456,6 +456,12 @@ rp_status lower_sizes_status(const lower_piece *p, rp_error *err) {
     return ir_dims_exhausted(p->dims) ? rp_fail(err, RP_NOMEM, "sizes of a piece") : RP_OK;
 }
 
+const pass_splits *lower_splits(const lower_target *t, uint32_t threads, pass_splits *out) {
+    *out = t->splits;
+    if (t->split_for_threads) out->most = (int64_t)threads - 1;
+    return out->least && out->most > 0 ? out : NULL;
+}
+
 rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_options *opt,
                       lower_piece *out, rp_error *err) {
     rp_status st = RP_OK;
@@ -471,7 +477,8 @@ rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_opti
                  .err = &local,
                  .col = KIR_NONE};
     pass_options passes = opt->passes ? *opt->passes : (pass_options){0};
-    if (!passes.splits && t->splits.least) passes.splits = &t->splits;
+    pass_splits own;
+    if (!passes.splits) passes.splits = lower_splits(t, opt->threads, &own);
     base_buf_init(&L.source, 0);
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
     RP_TRY_OUT(pass_fuse(g, &passes, &fusion, &local));

@@ -183,7 +183,8 @@ typedef struct lower_options {
         exact; /* products add as the host does, whatever the number of rows (docs/ir.md), where a target could else do it faster */
     /* Products that are only stored, and common functions, are launches of library code, where the target has it. */
     bool built_in;
-    bool packed; /* parameters of products are packed beforehand, none is read in place */
+    uint32_t threads; /* of the host, that share the items of a launch; 0: nobody says how many */
+    bool packed;      /* parameters of products are packed beforehand, none is read in place */
     const pass_options
         *passes;  /* (optional) kinds of fusion to leave out, splits in place of the target's */
     bool sites;   /* for a text that is read: lower_source_print names call sites */

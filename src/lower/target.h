@@ -12,8 +12,9 @@ struct lower_target {
     bool in_place;      /* a product of few rows may read a parameter where it lies, not packed */
     bool strided_rows;  /* products with packed weights read rows through views */
     bool copies_leaves; /* an output that is a leaf is copied by a kernel: the plan cannot */
-    pass_splits splits; /* which reductions are made in runs; least 0: none */
-    bool calls_host;    /* custom ops may be calls of the host */
+    pass_splits splits; /* which reductions are made in runs */
+    bool split_for_threads; /* those with fewer results than threads, in the place of splits.most */
+    bool calls_host;        /* custom ops may be calls of the host */
     /* Whether packed weights of the product are to be swizzled (gen_pack_swizzle). */
     bool (*swizzles)(const lowerer *L, const lower_matmul *m);
     /* The launches of a matmul group, and the text of their kernels. */
@@ -36,5 +37,8 @@ struct lower_target {
     /* (optional) Frees what it keeps in L. */
     void (*done)(lowerer *L);
 };
+
+/* *out is which reductions are made in runs where `threads` share the items of a launch (0: nobody says how many), and the result; NULL: none. */
+const pass_splits *lower_splits(const lower_target *t, uint32_t threads, pass_splits *out);
 
 #endif

@@ -43,11 +43,12 @@ typedef struct pass_counts {
 /* That of the name, made where it is missing; NULL where c is or is full. */
 pass_count *pass_count_of(pass_counts *c, const char *name);
 
-/* Reductions that a target computes in runs of their axis, a block each, and joins behind: those of an axis of `least` elements
- * or more, whose results would be made by `most` blocks or fewer. Results whose neighbours lie side by side have a block for
- * `side_by_side` of them. */
+/* Reductions that a target computes in runs of their axis, a block or thread each, and joins behind: those of an axis of `least` elements
+ * or more, whose results would be made by `most` of them or fewer. Results whose neighbours lie side by side, `narrow` of them or more,
+ * have one for up to `side_by_side` of them. */
 typedef struct pass_splits {
-    int64_t least, most, side_by_side;
+    int64_t least, most, side_by_side, narrow;
+    bool nominal; /* an axis of an open size counts as that of a usual one, not as the longest */
 } pass_splits;
 
 typedef struct pass_options {

@@ -1,11 +1,13 @@
 /* Which reductions are made in runs: by what is known of sizes. A size that is a symbol counts as its largest value along the
- * axis, where too much work for one block costs more than a launch too many, and at its nominal one elsewhere. */
+ * axis, where too much work for one block costs more than a launch too many (the target says where it does not), and at its nominal one
+ * elsewhere. */
 #include "pass/runs.h"
 
 #define MOST_WAYS 64
 
-static int64_t longest(const ir_graph *g, ir_dim d) {
+static int64_t length_of(const ir_graph *g, ir_dim d, bool nominal) {
     int64_t lo, hi;
+    if (nominal) return ir_dim_nominal(ir_graph_dims(g), d);
     ir_dim_bounds(ir_graph_dims(g), d, &lo, &hi);
     return hi;
 }
@@ -25,8 +27,8 @@ static bool is_split(const fuser *u, ir_ref r) {
     int64_t inner = 1, blocks = pass_nominal_elements(u->g, &n->shape);
     for (uint32_t d = axis + 1; d < x->rank && inner < s->side_by_side; d++)
         inner *= ir_dim_nominal(ir_graph_dims(u->g), x->dim[d]);
-    if (inner >= s->side_by_side) blocks /= s->side_by_side;
-    return longest(u->g, x->dim[axis]) >= s->least && blocks <= s->most;
+    if (inner >= s->narrow) blocks /= inner < s->side_by_side ? inner : s->side_by_side;
+    return length_of(u->g, x->dim[axis], s->nominal) >= s->least && blocks <= s->most;
 }
 
 /* Short values are computed once and read by all rows; memory that is overwritten later is read by members of groups, which are put

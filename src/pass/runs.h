@@ -1,7 +1,7 @@
 /* Reductions in runs: which, and what is computed inside of them.
  *
- * A reduction of a long axis to few results keeps few blocks of a GPU at work. In runs of PASS_RUN elements of the axis, which
- * are the chunks of a sum's definition, it has a block a run; what joins them comes behind, in the kernel of its group, in
+ * A reduction of a long axis to few results keeps few blocks of a GPU, or threads of a host, at work. In runs of PASS_RUN elements of
+ * the axis, which are the chunks of a sum's definition, it has a block or an item a run; what joins them comes behind, in the kernel of its group, in
  * the order of the definition, so that no bit changes.
  *
  * What such a reduction reads is computed again inside of its runs, rather than stored: an elementwise value as long as a row,

@@ -7,9 +7,8 @@ const lower_target *target_of(gen_target t) {
     return targets[t];
 }
 
-const pass_splits *target_splits(gen_target t) {
-    const pass_splits *s = &target_of(t)->splits;
-    return s->least ? s : NULL;
+const pass_splits *target_splits(gen_target t, uint32_t threads, pass_splits *out) {
+    return lower_splits(target_of(t), threads, out);
 }
 
 rp_status target_lower(const ir_graph *g, const lower_options *opt, lower_piece *out,

@@ -136,6 +136,7 @@ static rp_status start(runner *r, plan_run *out) {
                          .built_in = r->opt->built_in,
                          .tuner = r->opt->tuner,
                          .threads = 1,
+                         .launch_threads = r->opt->threads,
                          .splitting_ops = r->opt->splitting_ops,
                          .n_splitting_ops = r->opt->n_splitting_ops,
                          .passes = r->opt->passes};

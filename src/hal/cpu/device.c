@@ -98,14 +98,18 @@ static rp_status cpu_queue(hal_device *base, hal_device **out, rp_error *err) {
     return RP_OK;
 }
 
+uint32_t hal_cpu_threads(uint32_t asked) {
+    const uint32_t n = asked ? asked : cpu_cores_granted();
+    return n < CPU_MAX_THREADS ? n : CPU_MAX_THREADS;
+}
+
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) {
     if (n_threads > CPU_MAX_THREADS)
         return rp_fail(err, RP_CONFIG, "%u threads asked for, %d are the most", n_threads,
                        CPU_MAX_THREADS);
     cpu_device *d = NULL;
     const uint32_t n_cores = cpu_cores_granted();
-    if (!n_threads) n_threads = n_cores;
-    if (n_threads > CPU_MAX_THREADS) n_threads = CPU_MAX_THREADS;
+    n_threads = hal_cpu_threads(n_threads);
     RP_TRY(make_queue(n_threads, &d, err));
     d->own_team.n_cores = n_cores;
     rp_status st = cpu_pool_new(n_threads, &d->own_team.pool, err);

@@ -26,7 +26,14 @@ static bool has_source(const rp_op_desc *d) {
     return d->c_source != NULL;
 }
 
+/* A thread reads it in several times what two launches take. An axis of any length is mostly a short one, of which that is not true. */
+#define LONG_AXIS 131072
+#define SIDE_BY_SIDE LOWER_RUN
+#define NARROW 8 /* fewer neighbours are not made together */
+
 const lower_target target_cpu = {.id = GEN_HOST,
+                                 .splits = {LONG_AXIS, 0, SIDE_BY_SIDE, NARROW, true},
+                                 .split_for_threads = true,
                                  .in_place = true,
                                  .strided_rows = true,
                                  .calls_host = true,

@@ -15,15 +15,16 @@ static bool swizzles(const lowerer *L, const lower_matmul *m) {
 #define FEW_BLOCKS 64
 #define SIDE_BY_SIDE 32
 
-const lower_target target_cuda = {.id = GEN_CUDA,
-                                  .splits = {LONG_AXIS, FEW_BLOCKS, SIDE_BY_SIDE},
-                                  .copies_leaves = true,
-                                  .swizzles = swizzles,
-                                  .matmul = target_cuda_matmul,
-                                  .attention = target_cuda_attention,
-                                  .scan = target_cuda_scan,
-                                  .scatter = target_cuda_scatter,
-                                  .has_source = ir_custom_on_gpu,
-                                  .source = target_cuda_source,
-                                  .offer = target_rows_offer,
-                                  .done = target_rows_done};
+const lower_target target_cuda = {
+    .id = GEN_CUDA,
+    .splits = {LONG_AXIS, FEW_BLOCKS, SIDE_BY_SIDE, SIDE_BY_SIDE, false},
+    .copies_leaves = true,
+    .swizzles = swizzles,
+    .matmul = target_cuda_matmul,
+    .attention = target_cuda_attention,
+    .scan = target_cuda_scan,
+    .scatter = target_cuda_scatter,
+    .has_source = ir_custom_on_gpu,
+    .source = target_cuda_source,
+    .offer = target_rows_offer,
+    .done = target_rows_done};
