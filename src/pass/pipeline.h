@@ -49,6 +49,8 @@ pass_count *pass_count_of(pass_counts *c, const char *name);
 typedef struct pass_splits {
     int64_t least, most, side_by_side, narrow;
     bool nominal; /* an axis of an open size counts as that of a usual one, not as the longest */
+    bool
+        once; /* what takes long in front of them, and is read elsewhere, too, is stored rather than computed again */
 } pass_splits;
 
 typedef struct pass_options {

@@ -48,11 +48,13 @@ static void note(fuser *u, ir_ref o, uint32_t ways) {
         u->needed[o] = true;
 }
 
-/* What is read in very many ways is computed once. */
+/* What is read in very many ways is computed once, and so is what takes long where the target stores that. */
 static void settle(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     if (pass_is_transparent(n)) return;
-    if (ir_op_table(n->op)->kind != IR_KIND_ELEMENTWISE || u->through[r] > MOST_WAYS) {
+    const bool often = u->through[r] > 1 || (u->through[r] && u->needed[r]);
+    if (ir_op_table(n->op)->kind != IR_KIND_ELEMENTWISE || u->through[r] > MOST_WAYS ||
+        (often && u->opt->splits->once && ir_op_is_heavy(n->op))) {
         u->needed[r] = true;
         u->through[r] = 0;
     }

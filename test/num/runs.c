@@ -238,7 +238,7 @@ static uint32_t made_in_runs;
 
 static rp_status lower_in_runs(const rp_compiler *by, const ir_graph *g, const lower_options *opt,
                                lower_piece *out, rp_error *err) {
-    static const pass_splits all = {2, INT64_MAX, 32, 32, false};
+    static const pass_splits all = {2, INT64_MAX, 32, 32, false, false};
     pass_options passes = opt->passes ? *opt->passes : (pass_options){0};
     lower_options o = *opt;
     passes.splits = &all;

@@ -19,6 +19,20 @@ static uint32_t runs_in(const ir_graph *g, uint32_t threads) {
     return n;
 }
 
+/* Kernels of g for two threads whose names hold that. */
+static uint32_t kernels_of(const char *text, const char *name) {
+    const lower_options o = {.isa = gen_isa_best(), .target = GEN_HOST, .threads = 2};
+    uint32_t n = 0;
+    lower_piece p = {0};
+    rp_error err = {0};
+    both b = both_of(text, 5);
+    CHECK_OK(target_lower(b.g, &o, &p, &err), &err);
+    for (uint32_t i = 0; i < p.n_kernels; i++) n += strstr(p.kernels[i].name, name) != NULL;
+    lower_done(&p);
+    both_done(&b);
+    return n;
+}
+
 /* Chunks of large values, of small ones, and of the large ones again with another sign: what rounding leaves of the small ones is most
  * of the sum, so that the order of chunks counts. Here and there what is no number. */
 static double value_at(int64_t i, bool special) {
@@ -134,6 +148,23 @@ static void others_stay_whole(void **state) {
                    false, (const uint32_t[]){1, 1, 1});
 }
 
+/* Of a softmax exp is computed once, and stored; where the sum alone reads it, it is computed for that. */
+static void what_takes_long_is_computed_once(void **state) {
+    (void)state;
+    assert_int_equal(kernels_of("graph @softmax(%x: f32[1,140000]) {\n"
+                                "  %0 = amax %x {axis=1, keep=true}\n  %1 = sub %x, %0\n"
+                                "  %2 = exp %1\n  %3 = sum %2 {axis=1, keep=true}\n"
+                                "  %4 = div %2, %3\n  ret %4\n}\n",
+                                "poi_fused_sub_exp"),
+                     1);
+    assert_int_equal(kernels_of("graph @lse(%x: f32[1,140000]) {\n"
+                                "  %0 = amax %x {axis=1, keep=true}\n  %1 = sub %x, %0\n"
+                                "  %2 = exp %1\n  %3 = sum %2 {axis=1, keep=true}\n"
+                                "  %4 = log %3\n  %5 = add %4, %0\n  ret %5\n}\n",
+                                "poi_"),
+                     0);
+}
+
 /* As users have it: what the setting says. */
 static void threads_of_the_setting(void **state) {
     enum { N = 200000 };
@@ -171,6 +202,7 @@ int main(void) {
         cmocka_unit_test(every_kind_and_type),
         cmocka_unit_test(what_is_around),
         cmocka_unit_test(others_stay_whole),
+        cmocka_unit_test(what_takes_long_is_computed_once),
         cmocka_unit_test(threads_of_the_setting),
     };
     return cmocka_run_group_tests_name("num/runs_host", tests, both_set_up, both_tear_down);

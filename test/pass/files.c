@@ -75,7 +75,8 @@ static char *result_of(const char *text, const char *end, rp_error *err) {
         if ((out = run_passes(g, &passes, &skip, err)) != NULL) ir_print(out, &b);
     } else if (command(text, "; test fuse", &none)) {
         const bool in_runs = command(text, "; in runs: ", &runs);
-        const pass_splits splits = {in_runs ? strtoll(runs.text, NULL, 10) : 0, 64, 32, 32, false};
+        const pass_splits splits = {
+            in_runs ? strtoll(runs.text, NULL, 10) : 0, 64, 32, 32, false, false};
         const pass_options opt = {
             .skip = skip.name, .n_skip = skip.n, .splits = in_runs ? &splits : NULL};
         pass_fusion f = {0};

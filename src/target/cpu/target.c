@@ -32,7 +32,7 @@ static bool has_source(const rp_op_desc *d) {
 #define NARROW 8 /* fewer neighbours are not made together */
 
 const lower_target target_cpu = {.id = GEN_HOST,
-                                 .splits = {LONG_AXIS, 0, SIDE_BY_SIDE, NARROW, true},
+                                 .splits = {LONG_AXIS, 0, SIDE_BY_SIDE, NARROW, true, true},
                                  .split_for_threads = true,
                                  .in_place = true,
                                  .strided_rows = true,

@@ -17,7 +17,7 @@ static bool swizzles(const lowerer *L, const lower_matmul *m) {
 
 const lower_target target_cuda = {
     .id = GEN_CUDA,
-    .splits = {LONG_AXIS, FEW_BLOCKS, SIDE_BY_SIDE, SIDE_BY_SIDE, false},
+    .splits = {LONG_AXIS, FEW_BLOCKS, SIDE_BY_SIDE, SIDE_BY_SIDE, false, false},
     .copies_leaves = true,
     .swizzles = swizzles,
     .matmul = target_cuda_matmul,
