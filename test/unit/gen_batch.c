@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "gen/batch.h"
 #include "hal/cuda/code.h"
+#include "support/golden.h"
 #include "support/hasty.h"
 
 enum { N_SM = 132, MAX_SHARED = 227 << 10 };
@@ -92,6 +93,79 @@ static void tiles_are_the_measured_ones(void **state) {
     assert_int_equal(b.tile[GEN_STEP_HEAD].columns, 8);
 }
 
+static void put_matrix(const gen_batch *b, gen_step_matrix m, base_buf *out) {
+    const gen_batch_tile *t = &b->tile[m];
+    base_buf_printf(out, "%u columns, %u splits, %u stages, %u blocks, %zu bytes, %u sums",
+                    t->columns, t->splits, t->stages, t->blocks, gen_batch_launch_of(b, m).shared,
+                    gen_batch_partials(b, m));
+}
+
+/* What has other sizes than a matrix's: the memory of rows is told apart from them, since it grows with the rows. */
+static void put_others(const gen_batch *b, base_buf *out) {
+    const gen_step_launch l = gen_batch_launch_of(b, GEN_STEP_ATTENTION);
+    base_buf_printf(out, "%s %u of %zu bytes, %u splits, %u warps, %u ahead%s", l.name, l.threads,
+                    l.shared, b->attention.splits, b->attention.warps, b->attention.ahead,
+                    b->stream ? ", stream" : "");
+}
+
+/* Of each number of rows up to `most`, in runs of equal choices. */
+static void put_sizes(size_t shape, bool one_sequence, uint32_t most, uint32_t n_sm, size_t shared,
+                      base_buf *out) {
+    for (unsigned k = 0; k <= GEN_STEP_MATRICES_; k++) {
+        golden_runs runs;
+        golden_runs_begin(&runs, out);
+        base_buf_printf(
+            out, "hidden %u, %s, %u multiprocessors, %zu KB, %s\n", shapes[shape].hidden,
+            one_sequence ? "tokens" : "sequences", n_sm, shared >> 10,
+            k < GEN_STEP_MATRICES_ ? gen_step_matrix_name((gen_step_matrix)k) : "attention");
+        for (uint32_t rows = 1; rows <= most; rows++) {
+            gen_batch b = {.s = shapes[shape], .rows = rows, .one_sequence = one_sequence};
+            rp_error err = {0};
+            base_buf text;
+            base_buf_init(&text, 0);
+            if (gen_batch_fit(&b, n_sm, shared, &err) != RP_OK)
+                base_buf_puts(&text, err.text);
+            else if (k < GEN_STEP_MATRICES_)
+                put_matrix(&b, (gen_step_matrix)k, &text);
+            else
+                put_others(&b, &text);
+            golden_runs_add(&runs, rows, &text);
+        }
+        golden_runs_end(&runs);
+    }
+}
+
+/* All that is chosen for each number of rows, as test/gen/batch.txt has it: for the GPU that sizes were measured on, and for one that is smaller
+ * in all. */
+static void choices_are_those_of_the_file(void **state) {
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        put_sizes(s, false, GEN_BATCH_MAX_SEQUENCES + 1, N_SM, MAX_SHARED, &b);
+        put_sizes(s, true, 1100, N_SM, MAX_SHARED, &b);
+    }
+    put_sizes(1, false, GEN_BATCH_MAX_SEQUENCES, 78, 164 << 10, &b);
+    put_sizes(1, true, 600, 78, 164 << 10, &b);
+    check_golden("test/gen/batch.txt", &b);
+}
+
+/* Memory that rows need: whole tiles of each matrix but of the head's, which has one row. */
+static void rows_have_room_for_whole_tiles(void **state) {
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++)
+        for (uint32_t rows = 1; rows <= 700; rows++) {
+            const gen_batch b = fitted(s, rows, true);
+            uint32_t want = (rows + 7) / 8 * 8;
+            for (unsigned k = 0; k < GEN_STEP_HEAD; k++) {
+                const uint32_t of = b.tile[k].columns, whole = (rows + of - 1) / of * of;
+                if (whole > want) want = whole;
+            }
+            assert_int_equal(b.room, want);
+            assert_int_equal(gen_batch_x_rows(&b), (want + 255) / 256 * 256 + 256);
+        }
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     gen_batch b = {.s = shapes[0], .rows = 65};
     rp_error err = {0};
@@ -176,6 +250,8 @@ int main(void) {
         cmocka_unit_test(every_shape_fits),
         cmocka_unit_test(tiles_fill_a_block_to_the_byte),
         cmocka_unit_test(tiles_are_the_measured_ones),
+        cmocka_unit_test(choices_are_those_of_the_file),
+        cmocka_unit_test(rows_have_room_for_whole_tiles),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(packing_is_what_the_template_reads),
         cmocka_unit_test(it_compiles_for_sm_90a),

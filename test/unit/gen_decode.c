@@ -3,9 +3,9 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "gen/decode.h"
 #include "hal/cuda/code.h"
+#include "support/golden.h"
 #include "support/hasty.h"
 
 enum { N_SM = 132, MAX_SHARED = 227 << 10 };
@@ -192,32 +192,18 @@ static void put_fit(size_t shape, uint32_t most, uint32_t n_sm, size_t shared, b
 /* All that is chosen, as test/gen/decode.txt has it: for the GPU that sizes were measured on, for a smaller one and for one with little
  * shared memory. BLESS=1 rewrites it. */
 static void choices_are_those_of_the_file(void **state) {
-    static const char path[] = "test/gen/decode.txt";
     static const struct {
         uint32_t n_sm;
         size_t shared;
     } gpus[] = {{N_SM, MAX_SHARED}, {78, MAX_SHARED}, {N_SM, 99 << 10}};
     base_buf b;
-    char *want = NULL;
-    size_t size = 0;
-    rp_error err = {0};
     (void)state;
     base_buf_init(&b, 0);
     for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++)
         for (size_t s = 0; s < N_SHAPES; s++)
             for (size_t c = 0; c < N_CLASSES; c++)
                 put_fit(s, classes[c], gpus[g].n_sm, gpus[g].shared, &b);
-    CHECK_OK(base_buf_status(&b, &err), &err);
-    if (BLESSING()) CHECK_OK(base_file_write_atomic(path, b.data, b.len, &err), &err);
-    CHECK_OK(base_file_read(path, 1 << 20, &want, &size, &err), &err);
-    for (size_t at = 0, line = 1; at < b.len; at++) {
-        if (at >= size || want[at] != b.data[at])
-            fail_msg("%s: line %zu is another now; (BLESS=1 rewrites it)", path, line);
-        line += want[at] == '\n';
-    }
-    assert_int_equal(size, b.len);
-    base_free(want);
-    base_buf_done(&b);
+    check_golden("test/gen/decode.txt", &b);
 }
 
 static void what_does_not_fit_is_refused(void **state) {
