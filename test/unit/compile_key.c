@@ -79,21 +79,16 @@ static rp_status keep_key(const compile_host *h, const compile_unit *u, compile_
     return RP_OK;
 }
 
-static base_hash128 key_of(const char *text, const char *fields, uint64_t compiler) {
+static base_hash128 key_by(const char *text, rp_compiler keeps, compile_options opt,
+                           uint64_t compiler) {
     static const compile_toolchain none;
-    rp_compiler keeps = {.name = "keeps",
-                         .initialize_cache = no_store,
-                         .compute_hash = one_hash,
-                         .lower = target_lower,
-                         .compile = keep_key};
-    compile_options opt = {.backend = &keeps,
-                           .isa = GEN_ISA_PORTABLE,
-                           .toolchain = &none,
-                           .key_fields = fields,
-                           .threads = 1};
     rp_error err = {0};
     ir_graph *g = NULL;
     plan *p = NULL;
+    opt.backend = &keeps;
+    opt.isa = GEN_ISA_PORTABLE;
+    opt.toolchain = &none;
+    opt.threads = 1;
     met = (base_hash128){0};
     compiler_hash = compiler;
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
@@ -102,6 +97,15 @@ static base_hash128 key_of(const char *text, const char *fields, uint64_t compil
     ir_graph_free(g);
     assert_true(met.lo || met.hi);
     return met;
+}
+
+static base_hash128 key_of(const char *text, const char *fields, uint64_t compiler) {
+    const rp_compiler keeps = {.name = "keeps",
+                               .initialize_cache = no_store,
+                               .compute_hash = one_hash,
+                               .lower = target_lower,
+                               .compile = keep_key};
+    return key_by(text, keeps, (compile_options){.key_fields = fields}, compiler);
 }
 
 /* Whatever decides about code shows in its text; the compiler does not. */
@@ -116,11 +120,51 @@ static void code_is_keyed_by_its_text_and_the_compiler(void **state) {
     assert_false(same(k, key_of(abs_of, "a=1", 7)));
 }
 
+/* Of a piece without kernels there is no text to key it by: what it is made of, and all that is asked of it, is in the key. */
+static void a_piece_is_keyed_by_all_that_is_asked(void **state) {
+    static const char neg[] = "graph @g(%x: f32[8]) -> f32[8] {\n  %0 = neg %x\n  ret %0\n}\n";
+    static const char abs_of[] = "graph @g(%x: f32[8]) -> f32[8] {\n  %0 = abs %x\n  ret %0\n}\n";
+    static const char *const skips[] = {"cse", "fold", "cs", "efold"};
+    const rp_compiler keeps = {.name = "keeps",
+                               .initialize_cache = no_store,
+                               .compute_hash = one_hash,
+                               .lower = compile_eager.lower,
+                               .compile = keep_key};
+    rp_compiler other = keeps;
+    const compile_options plain = {.key_fields = "a=1"};
+    const struct {
+        const char *text;
+        compile_options opt;
+        uint64_t compiler;
+    } all[] = {{neg, plain, 7},
+               {abs_of, plain, 7},
+               {neg, plain, 8},
+               {neg, {.key_fields = "a=2"}, 7},
+               {neg, {.key_fields = NULL}, 7},
+               {neg, {.key_fields = "a=1", .passes = true}, 7},
+               {neg, {.key_fields = "a=1", .skip_passes = skips, .n_skip_passes = 1}, 7},
+               {neg, {.key_fields = "a=1", .skip_passes = skips, .n_skip_passes = 2}, 7},
+               {neg, {.key_fields = "a=1", .skip_passes = skips + 2, .n_skip_passes = 2}, 7}};
+    enum { N = sizeof all / sizeof *all };
+    base_hash128 keys[N + 1];
+    (void)state;
+    other.name = "others";
+    for (int i = 0; i < N; i++) {
+        keys[i] = key_by(all[i].text, keeps, all[i].opt, all[i].compiler);
+        assert_true(same(keys[i], key_by(all[i].text, keeps, all[i].opt, all[i].compiler)));
+    }
+    keys[N] = key_by(neg, other, plain, 7);
+    for (int i = 0; i <= N; i++)
+        for (int k = 0; k < i; k++)
+            if (same(keys[i], keys[k])) fail_msg("%d and %d have one key", i, k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_compiler_is_all_that_it_depends_on),
         cmocka_unit_test(the_eager_compiler_depends_on_no_tool),
         cmocka_unit_test(code_is_keyed_by_its_text_and_the_compiler),
+        cmocka_unit_test(a_piece_is_keyed_by_all_that_is_asked),
     };
     return cmocka_run_group_tests_name("compile_key", tests, NULL, NULL);
 }

@@ -443,6 +443,12 @@ static void a_capture_waits_for_nothing(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+static uint32_t waits(void) {
+    uint32_t n = 0;
+    for (const char *at = cuda_fake.log; (at = strstr(at, "stream_synchronize ")); at++) n++;
+    return n;
+}
+
 /* Memory that goes meanwhile waits for the other queues: to wait for one that captures would end its capture. */
 static void nobody_waits_for_a_queue_that_captures(void **state) {
     rp_error err = {0};
@@ -453,17 +459,42 @@ static void nobody_waits_for_a_queue_that_captures(void **state) {
     CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
     for (int i = 0; i < 2; i++) CHECK_OK(hal_queue(d, &queue[i], &err), &err);
     for (uint32_t want = 2; want <= 3; want++) { /* of three queues */
-        uint32_t n = 0;
         CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
         if (want == 2) CHECK_OK(hal_capture_begin(queue[0], &err), &err);
         cuda_fake.log[0] = 0;
         d->ops->release(d, p, 64);
-        for (const char *at = cuda_fake.log; (at = strstr(at, "stream_synchronize ")); at++) n++;
-        if (n != want) fail_msg("%u of %u: %s", n, want, cuda_fake.log);
+        if (waits() != want) fail_msg("%u of %u: %s", waits(), want, cuda_fake.log);
         if (want == 2) CHECK_OK(hal_capture_end(queue[0], "none", NULL, NULL, &err), &err);
     }
     for (int i = 0; i < 2; i++) hal_close(queue[i]);
     hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
+static void check_waits(hal_device *d, uint32_t want) {
+    void *p = NULL;
+    rp_error err = {0};
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+    cuda_fake.log[0] = 0;
+    d->ops->release(d, p, 64);
+    assert_int_equal(waits(), want);
+}
+
+/* Queues of another GPU know nothing of its memory, and may be busy for long. */
+static void memory_waits_for_queues_of_its_gpu(void **state) {
+    rp_error err = {0};
+    hal_device *d[2], *queue[3] = {NULL};
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.n_devices = 2;
+    for (int i = 0; i < 2; i++) CHECK_OK(cuda_device_open(&cuda_fake_driver, i, &d[i], &err), &err);
+    for (int i = 0; i < 3; i++) CHECK_OK(hal_queue(d[i > 0], &queue[i], &err), &err);
+    for (int i = 0; i < 2; i++) check_waits(d[i], 2 + (uint32_t)i);
+    /* Who has left is not waited for, whenever it came. */
+    hal_close(queue[0]);
+    for (int i = 0; i < 2; i++) check_waits(d[i], 1 + 2 * (uint32_t)i);
+    for (int i = 1; i < 3; i++) hal_close(queue[i]);
+    for (int i = 0; i < 2; i++) hal_close(d[i]);
     assert_int_equal(cuda_fake.live, 0);
 }
 
@@ -779,6 +810,7 @@ int main(void) {
         cmocka_unit_test(a_capture_may_fail_at_each_allocation),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(nobody_waits_for_a_queue_that_captures),
+        cmocka_unit_test(memory_waits_for_queues_of_its_gpu),
         cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),
