@@ -35,7 +35,6 @@ rp_status api_search_sizes(const api_search *s, const ir_graph *g, char **out, r
         if (k != UINT32_MAX)
             base_buf_printf(&b, "%s%s=%lld", b.len ? "," : "", name, (long long)s->sizes[k]);
     }
-    base_buf_puts(&b, "");
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK && !(*out = b.len ? base_buf_take(&b) : base_strdup("")))
         st = rp_fail(err, RP_NOMEM, "sizes");

@@ -495,7 +495,7 @@ static rp_status copy_outputs(assembler *a) {
 static rp_status alloc_plan(assembler *a) {
     size_t control = 0, copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2,
            modules = 1;
-    size_t launches = copies + 1, consts = copies + 1, maps = a->s->n_pieces + copies + 1;
+    size_t launches = copies + 1, consts = copies + 1, maps = a->s->n_pieces + 1;
     plan *p = a->p;
     for (uint32_t i = 0; i < a->s->n_pieces; i++) {
         const lower_piece *l = &a->lowered[a->s->pieces[i].distinct].piece;

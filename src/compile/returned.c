@@ -1,4 +1,4 @@
-/* A copy of bytes, or of bools, by the portable kernel, with the plan's own symbols. */
+/* A copy of bytes, or of bools, by the portable kernel. How many there are its items say. */
 #include "compile/returned.h"
 
 #include <string.h>
@@ -17,29 +17,18 @@ static rp_status add_record(plan *p, const plan_leaf *leaf, uint32_t *out, rp_er
     r->n_operands = 2;
     r->unit = 1;
     r->mem[0].dtype = r->mem[1].dtype = leaf->dtype == RP_DTYPE_BOOL ? RP_DTYPE_BOOL : RP_DTYPE_U8;
-    r->form[0] = leaf->bytes;
     for (uint32_t k = 0; k < 2; k++) r->form[eager_record_operand(r, k) + 1] = one;
     p->consts[p->n_consts] = (plan_const){r, (uint32_t)size};
     *out = p->n_consts++;
     return RP_OK;
 }
 
-static rp_status own_symbols(plan *p, uint32_t *out, rp_error *err) {
-    uint32_t *map = base_arena_array(p->arena, p->n_symbols + 1u, sizeof *map);
-    if (!map) return rp_fail(err, RP_NOMEM, "plan symbols");
-    for (uint32_t i = 0; i < p->n_symbols; i++) map[i] = i;
-    *out = p->n_dim_maps;
-    p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, p->n_symbols};
-    return RP_OK;
-}
-
 rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, uint32_t function,
                               rp_error *err) {
-    uint32_t record, symbols;
+    uint32_t record;
     plan_arg *args = base_arena_array(p->arena, 3, sizeof *args);
     if (!args) return rp_fail(err, RP_NOMEM, "plan launch");
     RP_TRY(add_record(p, &p->outputs[i], &record, err));
-    RP_TRY(own_symbols(p, &symbols, err));
     args[0] = (plan_arg){from.seg, from.idx, BASE_READS};
     args[1] = (plan_arg){PLAN_OUTPUT, i, BASE_WRITES};
     args[2] = (plan_arg){PLAN_CONST, record, BASE_READS};
@@ -47,7 +36,7 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, uint32_t funct
     *l = (plan_launch){.name = "return_copy",
                        .n_alts = 1,
                        .grain = GRAIN,
-                       .dim_map = symbols,
+                       .dim_map = p->n_dim_maps - 1, /* any: it reads no size */
                        .args = args,
                        .n_args = 3};
     l->alts[0] = (plan_alt){.max = INT64_MAX, .function = function};

@@ -6,6 +6,7 @@
 #include "api/trial.h"
 #include "base/alloc.h"
 #include "reprise/reprise.h"
+#include "support/golden.h"
 #include "support/random_graph.h"
 
 /* What is wrong: op, where its first operand is an op of that kind (none: any), on elements above `from`, by a factor; by a
@@ -16,6 +17,7 @@ typedef struct fault {
     uint32_t compiles;
 } fault;
 static fault planted;
+static ir_op beside_op = IR_OP_COUNT_;   /* where there is a node of it, too */
 static uint32_t last_wrong = UINT32_MAX; /* later compiles are right */
 
 typedef struct callable {
@@ -27,7 +29,10 @@ static void spoil(void *user, const ir_graph *g, ir_ref r, ir_value *const *valu
     const ir_node *n = ir_node_at(g, r);
     if (n->op != f->op || f->compiles > last_wrong) return;
     if (f->operand != IR_OP_COUNT_ && ir_node_at(g, n->in[0])->op != f->operand) return;
-    for (int64_t i = 0; i < value[r]->n; i++)
+    bool beside = beside_op == IR_OP_COUNT_;
+    for (ir_ref k = 0; k < ir_graph_count(g); k++)
+        beside = beside || ir_node_at(g, k)->op == beside_op;
+    for (int64_t i = 0; beside && i < value[r]->n; i++)
         if (n->dtype == RP_DTYPE_I64)
             ir_value_set_int(value[r], i, ir_value_int(value[r], i) + (int64_t)f->factor);
         else if (value[r]->data[i] > f->from)
@@ -505,8 +510,73 @@ static void runs_that_end_the_search_are_no_answer(void **state) {
     for (uint32_t n = 1; n < all; n++) assert_null(bisect_within(n));
 }
 
+/* Many outputs, of which some are wrong, and sizes that stand beside numbers which are none. */
+static const char wide[] =
+    "graph @wide(%x: f32[T,12], %y: f32[S,12], %z: f32[40,2]) -> (f32[T,12], f32[S,12], f32[T,12], "
+    "f32[S], f32[T,8], f32[40], f32[20]) where T in [1,64], S in [1,64] {\n"
+    "  %0 = exp %x\n  %1 = sigmoid %y\n  %2 = tanh %0\n  %3 = mul %1, %1\n"
+    "  %4 = sum %3 {axis=1}\n  %5 = slice %2 {axis=1, start=2, stop=10}\n"
+    "  %6 = mul %z, %z\n  %7 = sum %6 {axis=1}\n  %8 = reshape %7 {shape=[20,2]}\n"
+    "  %9 = amax %8 {axis=1}\n  ret %0, %1, %2, %4, %5, %7, %9\n}\n";
+/* The same op twice in a chain, and one that needs what is between. */
+static const char chain[] =
+    "graph @chain(%x: f32[96,40]) -> (f32[96], f32[96,40]) {\n"
+    "  %0 = tanh %x\n  %1 = neg %0\n  %2 = tanh %1\n  %3 = abs %2\n  %4 = mul %3, %0\n"
+    "  %5 = sqrt %3\n  %6 = add %4, %5\n  %7 = sum %6 {axis=1}\n  ret %7, %2\n}\n";
+
+/* What is left of graphs with faults of all kinds, and after how many runs. */
+static void what_is_left_is_that_of_the_file(void **state) {
+    static const struct {
+        const char *text, *sizes;
+        fault f;
+        ir_op beside;
+    } cases[] = {
+        {net, "T=5", {IR_sigmoid, IR_OP_COUNT_, -HUGE_VAL, 1.0001, 0}, IR_OP_COUNT_},
+        {net, "T=5", {IR_matmul, IR_OP_COUNT_, 1.5, 1.01, 0}, IR_OP_COUNT_},
+        {net, "T=5", {IR_div, IR_exp, -HUGE_VAL, 1.01, 0}, IR_OP_COUNT_},
+        {net, "T=5", {IR_mul, IR_sigmoid, -HUGE_VAL, 1.01, 0}, IR_OP_COUNT_},
+        {net, "T=64", {IR_tanh, IR_OP_COUNT_, 0.9, 1.01, 0}, IR_OP_COUNT_},
+        {net, "T=7", {IR_sqrt, IR_sum, 6.93, 1.01, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=9", {IR_tanh, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=9", {IR_tanh, IR_exp, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=9", {IR_sigmoid, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=61", {IR_mul, IR_sigmoid, 0.5, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=61", {IR_sum, IR_mul, 4.5, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=33,S=2", {IR_slice, IR_tanh, -HUGE_VAL, 2, 0}, IR_OP_COUNT_},
+        {wide, "T=33,S=2", {IR_amax, IR_OP_COUNT_, 1.7, 1.001, 0}, IR_OP_COUNT_},
+        {wide, "T=5,S=9", {IR_sigmoid, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0}, IR_slice},
+        {wide, "T=5,S=9", {IR_tanh, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0}, IR_reshape},
+        {wide, "T=5,S=9", {IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0}, IR_amax},
+        {chain, "", {IR_tanh, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {chain, "", {IR_tanh, IR_neg, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {chain, "", {IR_mul, IR_abs, -HUGE_VAL, 1.001, 0}, IR_OP_COUNT_},
+        {chain, "", {IR_sum, IR_add, 22, 1.001, 0}, IR_OP_COUNT_},
+        {chain, "", {IR_sqrt, IR_abs, 0.87, 1.001, 0}, IR_OP_COUNT_},
+    };
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_graph *g = parse(cases[k].text);
+        planted = cases[k].f;
+        beside_op = cases[k].beside;
+        rp_bisection *found = bisect(g, "backend=planted", cases[k].sizes);
+        const rp_bisect_info i = info_of(found);
+        base_buf_printf(&b, "%zu: %u runs", k, i.runs);
+        if (i.differs)
+            base_buf_printf(&b, "; %s\n%u nodes, %u inputs%s%s, %s\n%s", i.node, i.nodes, i.inputs,
+                            *i.sizes ? ", sizes " : "", i.sizes, i.element, i.reduced);
+        base_buf_putc(&b, '\n');
+        rp_bisection_free(found);
+        rp_graph_free(g);
+    }
+    beside_op = IR_OP_COUNT_;
+    check_golden("test/unit/api_bisect.txt", &b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_is_that_of_the_file),
         cmocka_unit_test(a_planted_fault_is_found),
         cmocka_unit_test(a_fault_of_a_body_is_found),
         cmocka_unit_test(a_fault_of_a_loop_is_no_body_s),

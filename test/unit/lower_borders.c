@@ -149,7 +149,7 @@ static void graphs_of_every_size(void **state) {
          5000, false, 1},
         {"graph @tensor(%x: bf16[T,256]) where T in [1,4096] {\n  %w = param @w : bf16[$,256]\n"
          "  %a = matmul %x, %w {trans_b=true}\n  ret %a\n}\n",
-         40000, false, 1},
+         17600, false, 16},
         {"graph @blocks(%x: f32[T,$]) where T in [1,512] {\n  %w = param @w : q4_0[96,$]\n"
          "  %q = quantize %x {dtype=i16b32}\n  %y = dequant %q\n  %d = dequant %w\n"
          "  %a = matmul %y, %d {trans_b=true}\n  ret %a\n}\n",
