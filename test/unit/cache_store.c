@@ -1025,6 +1025,48 @@ static void prunes_what_was_used_longest_ago(void **state) {
     cache_store_close(s);
 }
 
+/* Of those that were used in one second the first names go first, whatever their kinds and sizes. */
+static void prunes_equal_ages_by_name(void **state) {
+    static const struct {
+        cache_kind kind;
+        base_hash128 key;
+    } all[] = {{CACHE_TUNING, {.hi = 5, .lo = 1}}, {CACHE_PLAN, {.hi = 5, .lo = 0}},
+               {CACHE_PLAN, {.hi = 0, .lo = 9}},   {CACHE_TUNING, {.hi = 7, .lo = 7}},
+               {CACHE_PLAN, {.hi = 6, .lo = 2}},   {CACHE_TUNING, {.hi = 0, .lo = 10}}};
+    static const int order[] = {2, 5, 1, 0, 4, 3};
+    enum { N = sizeof all / sizeof *all };
+    const struct timespec t[2] = {{1000000000, 0}, {1000000000, 0}};
+    rp_error err = {0};
+    uint64_t n = 0, left = 0;
+    cache_store *s = open_store();
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        char path[256], hex[33], rest[80];
+        CHECK_OK(cache_put(s, all[i].kind, all[i].key, "0123456789", (size_t)(i + 1), &err), &err);
+        base_hash_hex(all[i].key, hex);
+        (void)snprintf(rest, sizeof rest, "objects/%s/%s",
+                       all[i].kind == CACHE_PLAN ? "plan" : "tuning", hex);
+        path_in(path, sizeof path, rest);
+        assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+    }
+    CHECK_OK(cache_prune(s, UINT64_MAX, &n, &left, &err), &err);
+    for (int i = 0; i < N; i++) {
+        char *out = NULL;
+        size_t size = 0;
+        const uint64_t all_of = left;
+        CHECK_OK(cache_prune(s, all_of, &n, &left, &err), &err); /* all that there is has room */
+        assert_int_equal(n, 0);
+        CHECK_OK(cache_prune(s, all_of - 1, &n, &left, &err), &err);
+        assert_int_equal(n, 1);
+        assert_true(left < all_of);
+        const int gone = order[i];
+        assert_int_equal(cache_get(s, all[gone].kind, all[gone].key, &out, &size, &err),
+                         RP_NOT_FOUND);
+    }
+    assert_int_equal(left, 0);
+    cache_store_close(s);
+}
+
 /* More than the list that it sorts begins with: the oldest go, whatever their names. */
 /* Texts of no object are dear to make again, and go with all else alone. */
 static void texts_of_no_object_stay_until_all_goes(void **state) {
@@ -1400,6 +1442,7 @@ int main(void) {
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
+        T(prunes_equal_ages_by_name),
         T(texts_of_no_object_stay_until_all_goes),
         T(prunes_among_many),
         T(clears_what_killed_writers_left),

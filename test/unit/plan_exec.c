@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "gen/pack.h"
-#include "plan/exec.h"
+#include "plan/control.h"
 #include "plan/pack.h"
 #include "support/plans.h"
 #include "support/trees.h"
@@ -250,6 +250,46 @@ static void scratch_is_that_of_the_largest(void **state) {
         close_plan(&f);
         ir_graph_free(g);
     }
+}
+
+/* Of each variant of each launch of p and of the plans within it in turn. */
+static uint32_t raise_each(const plan *whole, plan *p) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_launches; i++) {
+        plan_launch *l = &p->launches[i];
+        if (l->n_alts == 1) l->alts[l->n_alts++] = l->alts[0];
+        for (uint32_t a = 0; a < l->n_alts; a++, n++) {
+            const int64_t own = l->alts[a].scratch;
+            l->alts[a].scratch = 1 << 20;
+            assert_int_equal(plan_most_scratch(whole), 1 << 20);
+            l->alts[a].scratch = own;
+        }
+    }
+    for (uint32_t i = 0; i < p->n_inner; i++) n += raise_each(whole, p->inner[i]);
+    return n;
+}
+
+static void scratch_is_that_of_the_largest_within(void **state) {
+    static const char text[] =
+        "graph @g(%b: bool[], %x: f32[4]) {\n  %o = cond %b, %b, %x {\n"
+        "    then=graph @one(%c: bool[], %p: f32[4]) {\n      %e = exp %p\n"
+        "      %r = scan %p, %p {carried=1, sliced=1,\n"
+        "        body=graph @step(%h: f32[4], %q: f32[]) { %s = mul %h, %q ret %s }}\n"
+        "      %t = add %e, %r\n      ret %t },\n"
+        "    else=graph @two(%c: bool[], %p: f32[4]) {\n      %r = cond %c, %p {\n"
+        "        then=graph @more(%p: f32[4]) { %s = sum %p {axis=0, keep=true}\n"
+        "          %b = broadcast %s {shape=[4]} ret %b },\n"
+        "        else=graph @less(%p: f32[4]) { %s = neg %p ret %s }}\n      ret %r }}\n"
+        "  %z = tanh %o\n  ret %z\n}\n";
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    plan *p = plan_of(g);
+    assert_true(plan_most_scratch(p) < 1 << 20);
+    assert_true(raise_each(p, p) >= 12);
+    plan_free(p);
+    ir_graph_free(g);
 }
 
 static void launches_have_addresses_and_sizes(void **state) {
@@ -593,6 +633,7 @@ static void huge_packs_have_no_size(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scratch_is_that_of_the_largest),
+        cmocka_unit_test(scratch_is_that_of_the_largest_within),
         cmocka_unit_test(launches_have_addresses_and_sizes),
         cmocka_unit_test(functions_have_the_cache_that_blocks_leave),
         cmocka_unit_test(a_variant_may_be_nothing),
