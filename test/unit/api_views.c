@@ -7,6 +7,7 @@
 #include "support/viewed_calls.h"
 
 #include "base/alloc.h"
+#include "device/stream.h"
 #include "device/view.h"
 
 enum { ROWS = 4, COLS = 6 };
@@ -378,6 +379,58 @@ static void a_view_is_where_its_elements_are(void **state) {
     assert_false(device_view_reached(&d, &below));
 }
 
+static int waits, failing;
+
+static rp_status count_wait(hal_device *d, rp_error *err) {
+    (void)d, (void)err;
+    waits++;
+    return RP_OK;
+}
+
+static rp_status fail_or_not(const rp_op_call *call, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)call, (void)args, (void)n;
+    return failing ? rp_fail(err, RP_INTERNAL, "not today") : RP_OK;
+}
+
+/* Copies may still be on their way from and to what the caller gets back. */
+static void a_run_that_fails_is_waited_for(void **state) {
+    static const char text[] = "graph @fails(%x: f32[4,6]) {\n  %0 = neg %x\n"
+                               "  %1 = custom %0 {name=\"views::fails\"}\n  ret %1\n}\n";
+    const rp_op_desc desc = {.size = sizeof desc, .name = "views::fails", .cpu = fail_or_not};
+    rp_error err = {0};
+    rp_device *d = NULL;
+    rp_stream *stream = NULL;
+    rp_graph *g = NULL;
+    rp_compiled *c = NULL;
+    rp_run_options o = RP_RUN_OPTIONS_INIT;
+    (void)state;
+    CHECK_OK(rp_op_register(&desc, &err), &err);
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(rp_stream_open(d, &stream, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, NULL, &c, &err), &err);
+    hal_device *queue = device_stream_queue(stream);
+    const hal_device_ops *own = queue->ops;
+    hal_device_ops counting = *own;
+    counting.synchronize = count_wait;
+    o.stream = stream;
+    for (int i = 0; i < 2; i++) {
+        const rp_view in = view(x, ROWS, COLS, 1, ROWS), out = view(y, ROWS, COLS, 1, ROWS);
+        failing = i == 1;
+        waits = 0;
+        queue->ops = &counting;
+        rp_status st = rp_compiled_run_views(c, &in, 1, &out, 1, &o, &err);
+        queue->ops = own;
+        assert_int_equal(st, failing ? RP_INTERNAL : RP_OK);
+        assert_int_equal(waits, 1 + failing); /* what ran, what was copied */
+    }
+    failing = 0;
+    rp_compiled_free(c);
+    rp_stream_close(stream);
+    rp_device_close(d);
+    rp_graph_free(g);
+}
+
 /* --- captured calls, and backends of others -------------------------------------------------- */
 
 #define CHECK_IN(text, part) \
@@ -683,6 +736,7 @@ int main(void) {
         cmocka_unit_test_setup(empty_views, fresh),
         cmocka_unit_test_setup(a_view_is_where_its_elements_are, fresh),
         cmocka_unit_test_setup(a_copy_back_is_waited_for, fresh),
+        cmocka_unit_test_setup(a_run_that_fails_is_waited_for, fresh),
         cmocka_unit_test_setup(captured_calls, fresh),
         cmocka_unit_test_setup(captured_calls_of_a_gpu, fresh),
         cmocka_unit_test_setup(views_that_no_graph_has, fresh),

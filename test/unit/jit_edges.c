@@ -90,6 +90,39 @@ static void the_warning_reads_entries_of_its_form_alone(void **state) {
     rp_jit_free(f);
 }
 
+/* What was there so far, as it was given: numbers and words, and of forms that have something else at that place nothing. */
+static void the_warning_tells_literals_as_given(void **state) {
+    static const char *const words[] = {"a word of more than thirty letters", "seventeen letters",
+                                        "another word of such a length", "b"};
+    base_buf said;
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        rp_jit *f = jit_at(first_of, 2, RP_DYNAMIC_AUTO, NULL);
+        heard_start(&said, "");
+        for (int i = 0; i < 10; i++) {
+            const int n = i < 8 ? i : i == 8 ? 3 : 8; /* the fourth is used once more */
+            rp_value item[] = {rp_value_none(), rp_value_none()};
+            char word[] = "of as many letters 0";
+            word[sizeof word - 2] = (char)('0' + n);
+            if (kind == 0) item[1] = rp_value_float(n / 4.0 - 1);
+            if (kind > 0) item[0] = rp_value_string(words[n / 7 ? 3 : n % 4]);
+            if (kind == 1) item[1] = rp_value_int(n * 10);
+            if (kind == 2) item[1] = n % 2 || n == 8 ? rp_value_float(n / 8.0) : rp_value_int(n);
+            if (kind == 3) item[1] = rp_value_string(word);
+            rp_value args = rp_value_tuple(item, 2);
+            rp_output_free(jit_ok(f, &args));
+        }
+        static const char *const want[] = {
+            "L[1] == -0.25; L[1] was -1, -0.75, -0.5, 0, 0.25, 0.5, 0.75, -0.25, 1; ",
+            "L[1] == 30; L[1] was 70, 30, 80; ", "L[1] == 0.375; L[1] was 0.875, 0.375, 1; ",
+            "L[1] == 'of as many letters 3'; give L[1] in one form, or use a function of its own "
+            "for each; "};
+        if (!said.data || !strstr(said.data, want[kind])) fail_msg("%d: %s", kind, said.data);
+        heard_done(&said);
+        rp_jit_free(f);
+    }
+}
+
 static rp_status asking_user(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                              rp_error *err) {
     rp_tensor a = rp_jit_tensor(call, &args->item[0]);
@@ -516,6 +549,7 @@ int main(void) {
         cmocka_unit_test(any_number_of_tensors_is_taken),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
+        cmocka_unit_test(the_warning_tells_literals_as_given),
         cmocka_unit_test(settings_of_models_are_told),
         cmocka_unit_test(marks_of_nothing_are_told),
         cmocka_unit_test(a_slice_may_begin_at_a_difference),

@@ -670,6 +670,29 @@ static void advice_is_what_helps(void **state) {
     }
 }
 
+/* Of all that differs, sizes that a mark would make symbols are told, by name and axis. */
+static void marks_are_of_sizes_that_differ(void **state) {
+    rp_error err = {0};
+    base_buf said;
+    rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, 2, 0);
+    (void)state;
+    CHECK_OK(rp_jit_mark_static(f, "L[4]", 0, &err), &err);
+    heard_start(&said, "");
+    for (int64_t n = 2; n < 5; n++) {
+        rp_value v[] = {f32_of(x, 2, n, n + 1), rp_value_int(n),
+                        f32_of(x, 2, 3, n),     rp_value_state(f32_of(x, 1, n, 0).tensor),
+                        f32_of(x, 1, n, 0),     f32_of(x, 1, 6, 0),
+                        f32_of(x, 1, n, 0)};
+        rp_value args = rp_value_tuple(v, 7);
+        rp_output_free(jit_ok(f, &args));
+    }
+    CHECK_HEARD(&said, "; L[0].size()[0] was 2, 3, 4; rp_jit_mark_dynamic(f, \"L[0]\", 0, 0, "
+                       "INT64_MAX, &err), and the same for axis 1 of L[0], axis 1 of L[2], axis 0 "
+                       "of L[6], makes them symbols; further forms");
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
 static void functions_of_one_fn_share_a_limit(void **state) {
     base_buf said;
     rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, 0, 3),
@@ -718,6 +741,35 @@ static void a_function_that_is_gone_leaves_room(void **state) {
     assert_int_equal(said.len, 0);
     heard_done(&said);
     rp_jit_free(first);
+}
+
+/* Once for all functions over one, and again when one that had entries has gone; what has none leaves no room. */
+static void what_has_gone_is_told_with_the_next_limit(void **state) {
+    base_buf said;
+    rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, 0, 3),
+           *g = limited(doubled, RP_DYNAMIC_NONE, 0, 3), *late[3];
+    (void)state;
+    heard_start(&said, "");
+    ran_one(f, 2);
+    ran_one(f, 3);
+    ran_one(g, 2);
+    for (int i = 0; i < 3; i++) {
+        size_t before = said.len;
+        late[i] = limited(doubled, RP_DYNAMIC_NONE, 0, 3);
+        ran_one(late[i], 5);
+        assert_int_equal(jit_info(late[i]).general, 1);
+        if (i == 1)
+            assert_int_equal(said.len, before);
+        else
+            CHECK_HEARD(&said, "reprise hit accumulated_recompile_limit (3)");
+        if (i == 0) CHECK_HEARD(&said, "; 3 rp_jit are over that C function");
+        if (i == 2) CHECK_HEARD(&said, "; 4 rp_jit are over that C function");
+        if (i == 0) rp_jit_free(limited(doubled, RP_DYNAMIC_NONE, 0, 3)); /* has no entries */
+        if (i == 1) rp_jit_free(g);
+    }
+    heard_done(&said);
+    for (int i = 0; i < 3; i++) rp_jit_free(late[i]);
+    rp_jit_free(f);
 }
 
 /* --- threads --------------------------------------------------------------------------------------- */
@@ -894,8 +946,10 @@ int main(void) {
         cmocka_unit_test(a_level_alone_captures_nothing_in_silence),
         cmocka_unit_test(a_trace_that_fails_is_told_once),
         cmocka_unit_test(advice_is_what_helps),
+        cmocka_unit_test(marks_are_of_sizes_that_differ),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
         cmocka_unit_test(a_function_that_is_gone_leaves_room),
+        cmocka_unit_test(what_has_gone_is_told_with_the_next_limit),
         cmocka_unit_test(threads_share_entries),
         cmocka_unit_test(a_trace_inside_of_itself_is_refused),
         cmocka_unit_test(values_of_a_trace_are_no_arguments),
