@@ -207,8 +207,30 @@ static void what_is_stored_is_0_or_1(void **state) {
         }
 }
 
+/* What moves true and false leaves them what they are. */
+static void moved_bools_keep_their_value(void **state) {
+    static const struct {
+        int result;
+        uint8_t want[SIX];
+    } all[] = {{1, {0, 1, 0, 1, 1, 1}},  {2, {1, 0, 1, 1, 1, 0}}, {5, {1, 1, 1, 0, 1, 0}},
+               {6, {1, 1, 1, 0, 1, 0}},  {9, {0, 1, 1, 0, 1, 0}}, {10, {1, 1, 0, 1, 1, 0}},
+               {11, {0, 1, 1, 1, 1, 1}}, {12, {1, 1, 1, 0, 1, 0}}};
+    static uint8_t got[MOST][ROOM];
+    (void)state;
+    for (int level = 0; level < 4; level++) {
+        uint8_t none[2][SIX] = {{0}};
+        run_made(moves, level, true, got, none);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            for (int j = 0; j < SIX; j++)
+                if (got[all[i].result][j] != all[i].want[j])
+                    fail_msg("level %d, result %d, element %d: %d", level, all[i].result, j,
+                             got[all[i].result][j]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_byte_but_zero_is_true),
-                                       cmocka_unit_test(what_is_stored_is_0_or_1)};
+                                       cmocka_unit_test(what_is_stored_is_0_or_1),
+                                       cmocka_unit_test(moved_bools_keep_their_value)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

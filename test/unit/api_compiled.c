@@ -380,6 +380,30 @@ static void second_time_is_cached(void **state) {
     assert_int_equal(second.pieces, 1);
 }
 
+/* So are kernels of graphs within the graph. */
+static void bodies_are_counted(void **state) {
+    static const char text[] =
+        "graph @g(%h: f32[4], %x: f32[5,4]) {\n  %e = tanh %x\n"
+        "  %r = scan %h, %e {carried=1, sliced=1,\n"
+        "    body=graph @step(%h: f32[4], %q: f32[4]) {\n"
+        "      %s = sigmoid %q\n      %t = exp %h\n      %u = mul %s, %t\n      ret %u }}\n"
+        "  %z = log %r\n  ret %z\n}\n";
+    rp_compiled_info info[2] = {RP_COMPILED_INFO_INIT, RP_COMPILED_INFO_INIT};
+    rp_error err = {0};
+    (void)state;
+    NOT_ELSEWHERE("a compiler of another kind");
+    for (int i = 0; i < 2; i++) {
+        compiled k = compile_text(text, "level=2");
+        CHECK_OK(rp_compiled_get_info(k.c, &info[i], &err), &err);
+        compiled_done(&k);
+    }
+    assert_int_equal(info[0].kernels, 4);
+    assert_int_equal(info[1].kernels, 4);
+    assert_true(info[0].compiles > 0);
+    assert_int_equal(info[1].compiles, 0);
+    assert_int_equal(info[1].cache_hits, info[0].compiles + info[0].cache_hits);
+}
+
 /* A product alone runs no compiler, unless the setting or the autotuner wants a kernel that is generated. */
 static void a_stored_product_is_not_compiled(void **state) {
     static const char *const text =
@@ -810,6 +834,7 @@ int main(void) {
         cmocka_unit_test(a_missing_compiler_is_noted),
         cmocka_unit_test(indices_are_clamped),
         cmocka_unit_test(second_time_is_cached),
+        cmocka_unit_test(bodies_are_counted),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(lost_allocations),
         cmocka_unit_test(states_are_bound_by_name),

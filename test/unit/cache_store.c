@@ -987,6 +987,39 @@ static void age(const char *rest, int seconds) {
     assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
+/* Each look-up of an object is a hit or a miss, which the log tells with its kind and key; texts are none. */
+static void lookups_are_counted(void **state) {
+    static rp_status (*const get[])(cache_store *) = {get_small, get_code, get_large};
+    static rp_status (*const put[])(cache_store *) = {put_small, put_code, put_large};
+    static const char *const name[] = {"tuning", "code", "weights"};
+    cache_store *s = open_store();
+    base_buf heard;
+    (void)state;
+    heard_start(&heard, "cache");
+    for (uint64_t i = 0; i < 3; i++) {
+        char line[80];
+        assert_int_equal(get[i](s), RP_NOT_FOUND);
+        assert_int_equal(cache_misses(s), i + 1);
+        assert_int_equal(cache_hits(s), 2 * i);
+        (void)snprintf(line, sizeof line, "miss %s/" HEX ": not stored\n", name[i]);
+        CHECK_HEARD(&heard, line);
+        assert_int_equal(put[i](s), RP_OK);
+        assert_int_equal(cache_hits(s), 2 * i);
+        for (uint64_t n = 1; n <= 2; n++) {
+            assert_int_equal(get[i](s), RP_OK);
+            assert_int_equal(cache_hits(s), 2 * i + n);
+        }
+        (void)snprintf(line, sizeof line, "hit %s/" HEX "\n", name[i]);
+        CHECK_HEARD(&heard, line);
+        assert_int_equal(cache_misses(s), i + 1);
+    }
+    assert_int_equal(put_text(s), RP_OK);
+    assert_int_equal(get_text(s), RP_OK);
+    assert_int_equal(cache_hits(s), 6);
+    heard_done(&heard);
+    cache_store_close(s);
+}
+
 static void prunes_what_was_used_longest_ago(void **state) {
     (void)state;
     cache_store *s = open_store();
@@ -1441,6 +1474,7 @@ int main(void) {
         T(a_listing_may_be_stopped),
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
+        T(lookups_are_counted),
         T(prunes_what_was_used_longest_ago),
         T(prunes_equal_ages_by_name),
         T(texts_of_no_object_stay_until_all_goes),

@@ -498,6 +498,43 @@ static void memory_waits_for_queues_of_its_gpu(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+/* What is lost is one GPU, and what it has lost is told of it alone. */
+static void a_lost_gpu_is_not_the_other(void **state) {
+    rp_error err = {0};
+    hal_device *d[2];
+    void *p = NULL;
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.n_devices = 2;
+    for (int i = 0; i < 2; i++) CHECK_OK(cuda_device_open(&cuda_fake_driver, i, &d[i], &err), &err);
+    cuda_fake.fail_one = "stream_synchronize";
+    cuda_fake.fail_code = 719;
+    assert_int_equal(d[1]->ops->synchronize(d[1], &err), RP_DEVICE);
+    assert_non_null(strstr(err.text, "cuda:1 is lost to this process: "));
+    cuda_fake.fail_one = NULL;
+    err = (rp_error){0};
+    CHECK_OK(d[0]->ops->synchronize(d[0], &err), &err);
+    CHECK_OK(d[0]->ops->alloc(d[0], HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+    d[0]->ops->release(d[0], p, 64);
+    assert_int_equal(d[1]->ops->synchronize(d[1], &err), RP_DEVICE);
+    for (int i = 0; i < 2; i++) hal_close(d[i]);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
+static void a_kernel_that_is_not_there_is_named(void **state) {
+    rp_error err = {0};
+    void *function = NULL;
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.fail_one = "module_function";
+    cuda_fake.fail_code = 500;
+    assert_int_equal(cuda_code_kernel(&cuda_fake_driver, NULL, "third", 64, &function, &err),
+                     RP_DEVICE);
+    assert_non_null(strstr(err.text, "third"));
+    assert_null(function);
+    assert_null(strstr(cuda_fake.log, "function_set"));
+}
+
 static void what_is_put_off_keeps_its_context(void **state) {
     rp_error err = {0};
     hal_device *d = NULL, *other = NULL;
@@ -811,6 +848,8 @@ int main(void) {
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(nobody_waits_for_a_queue_that_captures),
         cmocka_unit_test(memory_waits_for_queues_of_its_gpu),
+        cmocka_unit_test(a_lost_gpu_is_not_the_other),
+        cmocka_unit_test(a_kernel_that_is_not_there_is_named),
         cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),

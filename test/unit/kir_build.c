@@ -362,6 +362,10 @@ static void misuse_is_reported(void **state) {
     expect_failure(f, RP_INVALID, "a divisor must be positive");
 
     f = kernel(4, &i);
+    (void)rem_(f, i, 0);
+    expect_failure(f, RP_INVALID, "remainder by 0; a divisor must be positive");
+
+    f = kernel(4, &i);
     assert_int_equal(kir_alu(f, IR_exp, kir_from_index(f, KIR_I32, i), KIR_NONE, KIR_NONE),
                      KIR_NONE);
     expect_failure(f, RP_UNSUPPORTED, "exp is not defined on integers");
