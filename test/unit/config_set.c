@@ -85,6 +85,10 @@ static void dot_notation_reads_every_kind(void **state) {
     dot_ok("inductor_compile_config.depth=2");
     is("use_inductor", "false");
     is("enforce_eager", "true");
+    dot_ok("enforce_eager=0");
+    is("enforce_eager", "false");
+    dot_ok("enforce_eager=TRUE");
+    is("enforce_eager", "true");
     is("gpu_memory_utilization", "0.5");
     is("debug_dump_path", "\"/tmp/a=b\"");
     is("cudagraph_capture_sizes", "[1,2,4]");
@@ -313,6 +317,16 @@ static void wrong_types_name_key_value_and_expected(void **state) {
                "gpu_memory_utilization=2: expected a number from 0 to 1");
     json_fails("{\"pass_config\":true}", RP_CONFIG,
                "pass_config: expected an object or pass_config.key=value");
+    /* What is typed is of the kind or it is text. */
+    dot_fails("use_inductor=maybe", RP_CONFIG, "use_inductor=\"maybe\": expected true or false");
+    dot_fails("use_inductor=2", RP_CONFIG, "use_inductor=\"2\": expected true or false");
+    dot_fails("use_inductor=", RP_CONFIG, "use_inductor=\"\": expected true or false");
+    dot_fails("gpu_memory_utilization=half", RP_CONFIG,
+              "gpu_memory_utilization=\"half\": expected a number from 0 to 1");
+    dot_fails("gpu_memory_utilization=nan", RP_CONFIG,
+              "gpu_memory_utilization=\"nan\": expected a number from 0 to 1");
+    dot_fails("inductor_compile_config=deep", RP_CONFIG,
+              "inductor_compile_config=\"deep\": expected an object");
     dot_fails("level", RP_CONFIG, "level is no assignment; write key=value");
     dot_fails("=3", RP_CONFIG, "a setting has no name; write key=value");
     json_fails("[1]", RP_CONFIG, "configuration must be a JSON object, as in {\"level\":3}");
