@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "base/embed.h"
 #include "gen/decode.h"
 #include "hal/cuda/code.h"
 #include "support/golden.h"
@@ -206,6 +207,34 @@ static void choices_are_those_of_the_file(void **state) {
     check_golden("test/gen/decode.txt", &b);
 }
 
+BASE_EMBED(decode_attention_cu);
+BASE_EMBED(decode_many_cu);
+
+static const char *end_of(const char *text, const char *part, size_t n) {
+    const char *at = memmem(text, strlen(text), part, n);
+    return at ? at + n : text;
+}
+
+/* What is printed behind the templates: kernels, of which templates they are, and their arguments. */
+static void kernels_are_those_of_the_file(void **state) {
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    for (size_t c = 0; c < N_CLASSES; c++) {
+        gen_decode d = fitted(1, classes[c]);
+        rp_error err = {0};
+        base_buf text;
+        base_buf_init(&text, 0);
+        CHECK_OK(gen_decode_text(&d, &text, &err), &err);
+        const char *own =
+            end_of(text.data, rp_embed_decode_attention_cu, rp_embed_decode_attention_cu_size);
+        own = end_of(own, rp_embed_decode_many_cu, rp_embed_decode_many_cu_size);
+        base_buf_printf(&b, "/* %u rows */\n%s\n", classes[c], own);
+        base_buf_done(&text);
+    }
+    check_golden("test/gen/decode_kernels.txt", &b);
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     const struct {
         uint32_t most, hidden, head_dim, ffn;
@@ -281,6 +310,7 @@ int main(void) {
         cmocka_unit_test(no_blocks_share_logits),
         cmocka_unit_test(tiles_of_1b_are_the_measured_ones),
         cmocka_unit_test(choices_are_those_of_the_file),
+        cmocka_unit_test(kernels_are_those_of_the_file),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(heads_that_share_too_much_are_refused),
         cmocka_unit_test(it_compiles),
