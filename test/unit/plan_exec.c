@@ -292,6 +292,29 @@ static void scratch_is_that_of_the_largest_within(void **state) {
     ir_graph_free(g);
 }
 
+/* Sizes of a launch are those of its piece, in its order; behind them is what the caller says of the binding. */
+static void sizes_follow_the_piece(void **state) {
+    rp_error err = {0};
+    fixture f;
+    float x[512], y[512];
+    (void)state;
+    open_plan(&f, "null", 0, 2);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    for (int settled = 0; settled < 2; settled++) {
+        f.b->settled = settled;
+        CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 9}, &err), &err);
+        for (uint32_t i = 0; i < 2; i++) {
+            const hal_launch *h = &f.b->launches[i];
+            assert_int_equal(h->n_dim, 2);
+            assert_int_equal(h->dim[0], 9);
+            assert_int_equal(h->dim[1], 3);
+            assert_int_equal(h->dim[2], settled);
+        }
+    }
+    close_plan(&f);
+}
+
 static void launches_have_addresses_and_sizes(void **state) {
     rp_error err = {0};
     fixture f;
@@ -634,6 +657,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scratch_is_that_of_the_largest),
         cmocka_unit_test(scratch_is_that_of_the_largest_within),
+        cmocka_unit_test(sizes_follow_the_piece),
         cmocka_unit_test(launches_have_addresses_and_sizes),
         cmocka_unit_test(functions_have_the_cache_that_blocks_leave),
         cmocka_unit_test(a_variant_may_be_nothing),

@@ -550,6 +550,21 @@ static rp_tensor takes_memory(void *user, rp_graph *g, const rp_tensor *in) {
     return rp_add(rp_empty(g, RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
 }
 
+static rp_tensor adds_input(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user;
+    return rp_add(rp_input(g, "more", RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
+}
+
+static rp_tensor adds_param(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user;
+    return rp_add(rp_param(g, "more", RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
+}
+
+static rp_tensor adds_state(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user;
+    return rp_add(rp_state(g, "more", RP_DTYPE_F32, rp_tensor_shape(in[0])), in[0]);
+}
+
 static rp_tensor fails(void *user, rp_graph *g, const rp_tensor *in) {
     (void)user, (void)g;
     return rp_sum(in[0], 7, false);
@@ -606,6 +621,15 @@ static void bad_passes_are_refused(void **state) {
         {{.name = "a", .types = one, .n_types = 1, .pattern = takes_memory, .replacement = safe},
          RP_UNSUPPORTED,
          "the pattern writes memory"},
+        {{.name = "a", .types = one, .n_types = 1, .pattern = adds_input, .replacement = safe},
+         RP_INVALID,
+         "a pattern adds no inputs, params or states"},
+        {{.name = "a", .types = one, .n_types = 1, .pattern = adds_param, .replacement = safe},
+         RP_INVALID,
+         "a pattern adds no inputs, params or states"},
+        {{.name = "a", .types = one, .n_types = 1, .pattern = adds_state, .replacement = safe},
+         RP_INVALID,
+         "a pattern adds no inputs, params or states"},
         {{.name = "a", .types = one, .n_types = 1, .pattern = fails, .replacement = safe},
          RP_INVALID,
          "axis 7 out of range"},
