@@ -76,7 +76,7 @@ static rp_status ids_of(rp_engine *e, const rp_request_options *r, model_ids *ou
             "a request wants exactly one of prompt, messages and prompt_ids; %d are given", given);
     if (r->prompt_ids) return copy_ids(r->prompt_ids, r->n_prompt_ids, out, err);
     if (r->n_messages) return ids_of_messages(e, r->messages, r->n_messages, out, err);
-    if (r->raw || e->chat.kind == MODEL_CHAT_NONE)
+    if (r->raw)
         return ids_of_text(e, base_str_of(r->prompt),
                            MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, out, err);
     rp_message user = {"user", r->prompt};

@@ -10,8 +10,9 @@
 
 static const char *const settings[] = {"level=0", "threads=1", NULL};
 
-/* A llama of one layer whose template nobody here knows. */
-static const char *foreign_model(void) {
+/* A llama of one layer whose template nobody here knows; `first`: its prompts begin with a token. */
+static const char *foreign_model_of(bool first) {
+    static const char key[] = "tokenizer.ggml.add_bos_token";
     static char path[512];
     gguf_builder b = {0};
     base_buf file = {0};
@@ -21,11 +22,18 @@ static const char *foreign_model(void) {
                 "{% for m in messages %}[INST]{{ m['content'] }}[/INST]{% endfor %}");
     gguf_llama_tensors(&b);
     gguf_write(&b, &file);
+    char *at = memmem(file.data, file.len, key, strlen(key));
+    assert_non_null(at);
+    if (first) at[strlen(key) + sizeof(uint32_t)] = 1; /* behind its type */
     const char *dir = tree_new("foreign");
     tree_write(dir, "foreign.gguf", file.data, file.len);
     base_buf_done(&file);
     (void)snprintf(path, sizeof path, "%s/foreign.gguf", dir);
     return path;
+}
+
+static const char *foreign_model(void) {
+    return foreign_model_of(false);
 }
 
 static rp_status submit(rp_engine *e, const rp_request_options *r, rp_error *err) {
@@ -89,6 +97,41 @@ static void marks_of_a_template_are_tokens(void **state) {
     assert_int_equal(ends, 1);
     rp_engine_text_free(ids);
     rp_engine_close(e);
+}
+
+static uint32_t tokens_of(rp_engine *e, bool raw) {
+    rp_error err = {0};
+    uint64_t id = 0;
+    rp_result got = RP_RESULT_INIT;
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.max_tokens = 1;
+    r.prompt = "the";
+    r.raw = raw;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    CHECK_OK(rp_engine_result(e, id, &got, &err), &err);
+    const uint32_t n = got.n_prompt_ids;
+    rp_engine_release(e, id);
+    return n;
+}
+
+/* Without a template a prompt is the text of a request, with the token that texts begin with. */
+static void a_prompt_without_a_template_is_text(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+        rp_engine *e = NULL;
+        rp_error err = {0};
+        o.model = foreign_model_of(first);
+        o.chat_template = "none";
+        o.config = rp_config_new();
+        for (size_t i = 0; settings[i]; i++)
+            CHECK_OK(rp_config_set(o.config, settings[i], &err), &err);
+        CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+        const uint32_t n = tokens_of(e, true);
+        assert_int_equal(tokens_of(e, false), n);
+        assert_true(n > (uint32_t)first);
+        rp_engine_close(e);
+    }
 }
 
 static void bytes_without_a_token_are_told(void **state) {
@@ -184,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_foreign_template_stops_its_users_alone, nothing_left),
         cmocka_unit_test_teardown(marks_of_a_template_are_tokens, nothing_left),
+        cmocka_unit_test_teardown(a_prompt_without_a_template_is_text, nothing_left),
         cmocka_unit_test_teardown(bytes_without_a_token_are_told, nothing_left),
         cmocka_unit_test_teardown(skips_beyond_the_list_are_counted, nothing_left),
         cmocka_unit_test_teardown(tokenizing_survives_each_failure, nothing_left),

@@ -169,18 +169,20 @@ static uint32_t fail_each_call(rp_status (*run)(rp_error *err)) {
     return untold;
 }
 
-/* Two launches, of which the second has nothing to do. */
+/* Three launches, of which the second has nothing to do. */
 static rp_status time_launches(rp_error *err) {
     const hal_launch list[] = {
         {.kind = HAL_KERNEL, .name = "one", .items = 1, .threads = 32, .per_block = 1},
-        {.kind = HAL_KERNEL, .name = "none", .items = 0, .threads = 32, .per_block = 1}};
+        {.kind = HAL_KERNEL, .name = "none", .items = 0, .threads = 32, .per_block = 1},
+        {.kind = HAL_KERNEL, .name = "last", .items = 1, .threads = 32, .per_block = 1}};
     hal_device *d = NULL;
-    int64_t ns[2] = {0};
+    int64_t ns[3] = {0};
     rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
-    if (st == RP_OK) st = hal_time(d, list, 2, 0, ns, err);
+    if (st == RP_OK) st = hal_time(d, list, 3, 0, ns, err);
     if (st == RP_OK) { /* events of the fake are a millisecond apart */
         assert_int_equal(ns[0], 1000000);
         assert_int_equal(ns[1], 0);
+        assert_int_equal(ns[2], 1000000);
     }
     hal_close(d);
     return st;
@@ -191,8 +193,9 @@ static void timing_may_fail_at_each_call(void **state) {
     assert_int_equal(fail_each_call(time_launches), 0);
     assert_non_null(strstr(cuda_fake.log, "event_new event_record context_set launch event_new "
                                           "event_record context_set event_new event_record "
-                                          "context_set stream_synchronize event_elapsed "
-                                          "event_free event_free event_free"));
+                                          "context_set launch event_new event_record context_set "
+                                          "stream_synchronize event_elapsed event_elapsed "
+                                          "event_free event_free event_free event_free"));
 }
 
 static char code_path[512];

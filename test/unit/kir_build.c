@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kir/inst.h"
 #include "kir/kir.h"
 
 static kir_func *kernel(int64_t items, kir_ref *item) {
@@ -358,6 +359,12 @@ static void misuse_is_reported(void **state) {
     expect_failure(f, RP_UNSUPPORTED, "wrap_to i8 of f32");
 
     f = kernel(4, &i);
+    assert_true(kir_is_visible(f, i));
+    for (uint32_t n = 0; n < 40; n++) { /* whatever lies behind the last one */
+        assert_true(kir_is_visible(f, f->n_insts - 1));
+        assert_false(kir_is_visible(f, f->n_insts));
+        (void)add(f, i, c(f, (int64_t)n * n + 1));
+    }
     (void)quo(f, i, 0);
     expect_failure(f, RP_INVALID, "a divisor must be positive");
 
