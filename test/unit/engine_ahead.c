@@ -373,13 +373,20 @@ static void text_is_made_beside_two_steps(void **state) {
 typedef struct enemy {
     rp_engine *e;
     uint64_t victim;
-    uint32_t n;
+    uint32_t n, late; /* calls; of the victim, when it was aborted */
 } enemy;
 
 static bool strike(void *user, uint64_t id, const char *text, size_t len) {
     enemy *h = user;
     (void)id, (void)text, (void)len;
     if (++h->n == 2) rp_engine_abort(h->e, h->victim);
+    return true;
+}
+
+static bool suffer(void *user, uint64_t id, const char *text, size_t len) {
+    enemy *h = user;
+    (void)id, (void)text, (void)len;
+    h->late += h->n >= 2;
     return true;
 }
 
@@ -399,12 +406,16 @@ static void who_is_aborted_meanwhile_disturbs_nobody(void **state) {
         mine.on_text = strike;
         mine.user = &h;
         uint64_t first = 0, third;
-        if (k % 2) first = must_submit(e, &r);
+        rp_request_options theirs = r;
+        theirs.on_text = suffer;
+        theirs.user = &h;
+        if (k % 2) first = must_submit(e, &theirs);
         (void)must_submit(e, &mine);
-        h.victim = k % 2 ? first : must_submit(e, &r);
+        h.victim = k % 2 ? first : must_submit(e, &theirs);
         third = must_submit(e, &r);
         must_run(e, -1);
         assert_true(h.n > 2);
+        assert_int_equal(h.late, 0);
         assert_string_equal(must_result(e, h.victim).finish_reason, "abort");
         assert_string_equal(must_result(e, third).text, must_result(e, alone).text);
         assert_int_equal(must_result(e, third).n_output_ids, 9);

@@ -428,6 +428,7 @@ static void bad_text_is_refused(void **state) {
     static const char *const bad[][2] = {
         {"mul %x, 1", "expected ->"},
         {"mul %x -> %x", "mul takes 2 operands, not 1"},
+        {"neg %x, %y -> %x", "neg takes 1 operands, not 2"},
         {"mul %x, 1 -> %y", "the pattern has no 'y'"},
         {"mul %x, %y -> #x", "the pattern has no 'x'"},
         {"mull %x, 1 -> %x", "no op mull"},

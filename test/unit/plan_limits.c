@@ -120,6 +120,15 @@ static void packed_weights(void **state) {
     NEVER(s->params[0], p->n_params);
     NEVER(s->by_k, 1U << s->n_params); /* of a matrix that is not there */
     NEVER(s->by_k, 1);                 /* blocks lie along k */
+    plan_leaf *l = &p->params[s->params[0]];
+    const plan_size rows = l->dim[0];
+    l->dim[0] = l->dim[1];
+    l->dim[1] = rows;
+    s->by_k = 1;
+    may_be(false, "blocks along columns");
+    s->by_k = 0;
+    l->dim[1] = l->dim[0];
+    l->dim[0] = rows;
 }
 
 /* Four matrices make a section at most. */
