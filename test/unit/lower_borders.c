@@ -129,6 +129,10 @@ static void graphs_of_every_size(void **state) {
          "  %d = sub %x, %m\n  %e = exp %d\n  %s = sum %e {axis=1, keep=true}\n  %y = div %e, %s\n"
          "  ret %y\n}\n",
          17000, false, 1},
+        {"graph @wide(%x: f64[T,$]) where T in [1,512] {\n  %e = exp %x\n"
+         "  %s = sum %e {axis=1, keep=true}\n  %p = div %e, %s\n  %q = tanh %p\n"
+         "  %t = sum %q {axis=1, keep=true}\n  %y = mul %q, %t\n  %z = add %y, %p\n  ret %z\n}\n",
+         17000, true, 1},
         {"graph @point(%x: f32[T,$], %y: f32[T,$]) where T in [1,512] {\n  %a = add %x, %y\n"
          "  ret %a\n}\n",
          9000, false, 1},

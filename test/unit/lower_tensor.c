@@ -1,6 +1,7 @@
 /* Products on tensor cores: every column of every matrix is of one job, and no job has none; what follows a product is its kernel's. */
 #include "support/check.h"
 
+#include "compile/tune_record.h"
 #include "gen/pack.h"
 #include "target/cuda/tensor_group.h"
 #include "target/target.h"
@@ -373,6 +374,37 @@ static uint32_t kernels_of_rows(const char *rows) {
     return n;
 }
 
+/* What is chosen for a class of rows is measured with all kernels of the product: a record is of the text of each, and of no other's. */
+static void a_record_is_of_all_kernels_of_a_product(void **state) {
+    static const char text[] = "graph @g(%x: bf16[T,2048], %y: f32[8]) where T in [1,4096] {\n"
+                               "  %w = param @w : bf16[2048,2048]\n"
+                               "  %0 = matmul %x, %w {trans_b=true}\n  %1 = exp %y\n"
+                               "  ret %0, %1 }\n";
+    lower_piece p;
+    ir_graph *g;
+    rp_error err = {0};
+    uint32_t n = 0, others = 0;
+    (void)state;
+    lower_text(text, &p, &g);
+    const lower_kernel *of = p.kernels;
+    while (!of->n_tiles) of++;
+    for (uint32_t i = 0; i < p.n_kernels; i++) {
+        base_hash128 was, is;
+        CHECK_OK(compile_record_text(&p, of, &was, &err), &err);
+        char *last = &p.source[p.kernels[i].end - 1];
+        *last ^= 1;
+        CHECK_OK(compile_record_text(&p, of, &is, &err), &err);
+        *last ^= 1;
+        const bool same = was.lo == is.lo && was.hi == is.hi, own = p.kernels[i].group == of->group;
+        assert_int_equal(same, !own);
+        n += own;
+        others += !own;
+    }
+    assert_true(n > 2 && others > 0);
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
 static void rows_that_cannot_be_have_no_kernel(void **state) {
     (void)state;
     assert_int_equal(kernels_of_rows("[1,1]"), 1);
@@ -496,6 +528,7 @@ int main(void) {
         cmocka_unit_test(a_sum_near_zero_is_that_of_every_sigmoid),
         cmocka_unit_test(classes_of_equal_tiles_share_a_kernel),
         cmocka_unit_test(tiles_are_offered_where_sums_ascend),
+        cmocka_unit_test(a_record_is_of_all_kernels_of_a_product),
         cmocka_unit_test(rows_that_cannot_be_have_no_kernel),
         cmocka_unit_test(a_chosen_tile_is_told_to_who_makes_its_rows),
         cmocka_unit_test(long_sums_are_of_two_halves),
