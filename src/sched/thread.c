@@ -32,8 +32,8 @@ void sched_reduce_alone(sched *s, kir_ref at) {
 
     step->kind = SCHED_SERIAL;
     step->chunks = sched_needs_chunks(s, at);
-    if (in->u.reduce == KIR_PROD || in->u.reduce == KIR_ARGMAX || in->u.reduce == KIR_CHAIN ||
-        step->nested || kir_is_int(s->f->insts[step->end].cls))
+    if (in->u.reduce == KIR_PROD || in->u.reduce == KIR_CHAIN || step->nested ||
+        kir_is_int(s->f->insts[step->end].cls)) /* an index, too */
         return;
     step->kind = SCHED_VECTOR;
     step->tail = sched_tail_of(s, at);

@@ -45,7 +45,45 @@ static void memory_that_came_again_is_other_memory(void **state) {
     rp_device_close(d);
 }
 
+static uint32_t begun;
+
+static rp_status count_begin(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch,
+                             const char *label, hal_graph **out, rp_error *err) {
+    (void)d, (void)list, (void)n, (void)scratch, (void)label, (void)out;
+    begun++;
+    return rp_fail(err, RP_UNSUPPORTED, "not here");
+}
+
+/* Whose launches have memory that nobody registered, also where the making of a graph is only begun. */
+static void a_list_is_looked_at_before_it_is_begun(void **state) {
+    static float own[4], foreign[4];
+    rp_error err = {0};
+    rp_device *d = device_open_ok("null", 1);
+    hal_device *root = device_root(d);
+    const hal_device_ops *was = root->ops;
+    hal_device_ops ops = *was;
+    void *args[] = {own};
+    const hal_launch one = {.kind = HAL_KERNEL, .name = "one", .items = 1, .arg = args, .n_arg = 1};
+    device_graph *g = NULL;
+    (void)state;
+    ops.graph_begin = count_begin;
+    root->ops = &ops;
+    CHECK_OK(hal_range_add(root, own, sizeof own, "own", &err), &err);
+    assert_int_equal(device_graph_begin(root, &one, 1, 0, "g", &g, &err), RP_UNSUPPORTED);
+    assert_int_equal(begun, 1);
+    args[0] = foreign;
+    err = (rp_error){0};
+    assert_int_equal(device_graph_begin(root, &one, 1, 0, "g", &g, &err), RP_INTERNAL);
+    assert_int_equal(begun, 1);
+    assert_non_null(strstr(err.text, "argument 0"));
+    assert_null(g);
+    root->ops = was;
+    hal_range_remove(root, own);
+    rp_device_close(d);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_that_came_again_is_other_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_that_came_again_is_other_memory),
+                                       cmocka_unit_test(a_list_is_looked_at_before_it_is_begun)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

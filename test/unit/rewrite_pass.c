@@ -41,6 +41,11 @@ static bool is_seven(void *user, const rp_tensor *in) {
     return rp_tensor_number(in[1], &scale) && scale == 7;
 }
 
+static rp_tensor waves(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user, (void)g;
+    return rp_sub(rp_sin(in[0]), rp_sum(rp_cos(in[1]), -1, true));
+}
+
 /* One of T for both. */
 static rp_tensor outer(void *user, rp_graph *g, const rp_tensor *in) {
     (void)user, (void)g;
@@ -132,7 +137,8 @@ static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
 
 static int registered(void **state) {
     static const char *const rows[] = {"f32[T,D]"}, *const mean[] = {"f32[T,D]", "f32[]"},
-                             *const equal[] = {"f32[T,D]", "f32[T,D]"};
+                             *const equal[] = {"f32[T,D]", "f32[T,D]"},
+                             *const longer[] = {"f32[T,D]", "f32[TT,DD]"};
     rp_error err = {0};
     const rp_pass_desc all[] = {
         {.name = "safe_softmax",
@@ -147,6 +153,11 @@ static int registered(void **state) {
          .pattern = scaled_mean,
          .replacement = zero,
          .check = is_seven},
+        {.name = "sin_cos",
+         .types = longer,
+         .n_types = 2,
+         .pattern = waves,
+         .replacement = difference},
         {.name = "min_max", .types = equal, .n_types = 2, .pattern = outer, .replacement = smaller},
         {.name = "minus", .types = equal, .n_types = 2, .pattern = sum, .replacement = difference},
         {.name = "code", .uuid = "1", .run = code},
@@ -329,10 +340,16 @@ static rp_tensor one_row(rp_tensor x) {
     return rp_max(x, rp_slice(x, 0, 0, 1));
 }
 
+/* Names that begin alike are of two sizes. */
+static rp_tensor other_waves(rp_tensor x) {
+    return rp_sub(rp_sin(x), rp_sum(rp_cos(rp_slice(x, 1, 0, 4)), -1, true));
+}
+
 static void a_name_is_one_size(void **state) {
     (void)state;
     assert_int_equal(matches_of(same_sizes, false, "", "min_max", NULL), 1);
     assert_int_equal(matches_of(one_row, false, "", "min_max", NULL), 0);
+    assert_int_equal(matches_of(other_waves, false, "", "sin_cos", NULL), 1);
 }
 
 /* x = -p is first taken for the opposite of p: what that has bound is forgotten for the other order. */

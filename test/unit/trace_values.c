@@ -389,6 +389,47 @@ static void norms_scale_the_last_axis(void **state) {
     }
 }
 
+static char *tables_of(const rp_rope_args *a) {
+    rp_error err = {0};
+    char *text = NULL;
+    rp_graph *g = rp_graph_new("tables");
+    rp_tensor t[2], at = rp_input(g, "at", RP_DTYPE_I32, RP_SHAPE(rp_symbol(g, "T", 1, 64)));
+    rp_rope_tables(at, a, &t[0], &t[1]);
+    CHECK_OK(rp_graph_finish(g, t, 2, &err), &err);
+    CHECK_OK(rp_graph_print(g, &text, &err), &err);
+    rp_graph_free(g);
+    return text;
+}
+
+/* What is 0 is what the header says, and what is given counts. */
+static void settings_of_ropes_have_defaults(void **state) {
+    const rp_rope_args bare[] = {
+        {.dim = 64},
+        {.dim = 64, .scaling = RP_ROPE_LLAMA3, .factor = 8, .original = 8192},
+        {.dim = 64, .scaling = RP_ROPE_YARN, .factor = 4, .original = 4096}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rp_rope_args full = bare[i];
+        full.base = 10000;
+        if (i == 1) full.low_freq_factor = 1, full.high_freq_factor = 4;
+        if (i == 2) full.beta_fast = 32, full.beta_slow = 1;
+        rp_rope_args others[4] = {full, full, full, full};
+        others[0].base = 20000;
+        others[1].low_freq_factor = others[1].beta_fast = 2;
+        others[2].high_freq_factor = 8, others[2].beta_slow = 3;
+        others[3].attention_factor = 0.5;
+        char *text = tables_of(&bare[i]), *same = tables_of(&full);
+        assert_string_equal(text, same);
+        rp_free(same);
+        for (int k = 0; k < 4; k++) {
+            char *other = tables_of(&others[k]);
+            assert_int_equal(strcmp(text, other) != 0, i > 0 || k == 0 || k == 3);
+            rp_free(other);
+        }
+        rp_free(text);
+    }
+}
+
 /* Pairs are (i, i + C/2) or (2i, 2i + 1); angles are those of the first axis. */
 static void ropes_turn_their_pairs(void **state) {
     (void)state;
@@ -968,6 +1009,7 @@ int main(void) {
         cmocka_unit_test(integers_are_divided_shifted_and_masked),
         cmocka_unit_test(roundings_and_bits_have_names),
         cmocka_unit_test(norms_scale_the_last_axis),
+        cmocka_unit_test(settings_of_ropes_have_defaults),
         cmocka_unit_test(ropes_turn_their_pairs),
         cmocka_unit_test(dot_general_takes_any_axes),
         cmocka_unit_test(dot_general_names_what_does_not_fit),
