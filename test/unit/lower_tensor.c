@@ -90,13 +90,14 @@ static void lower_text(const char *text, lower_piece *p, ir_graph **g) {
 }
 
 /* Kernels of a row of heads that are turned by angles, which are gathered in the same group by an input of that type, and stored. */
-static uint32_t kernels_of_turned_heads(const char *type) {
+static uint32_t kernels_of_turned_heads(const char *type, bool scaled) {
     static const char text[] =
         "graph @g(%%x: bf16[T,64], %%i: %s[T], %%s: i32[T]) where T in [1,1], P in [1,64] {\n"
         "  %%w = param @w : bf16[48,64]\n  %%ks = state @ks : bf16[16,3,16,16]\n"
         "  %%tc = param @cos : f32[P,8]\n  %%ts = param @sin : f32[P,8]\n"
         "  %%cos = gather %%tc, %%i\n  %%sin = gather %%ts, %%i\n"
-        "  %%0 = matmul %%x, %%w {trans_b=true}\n  %%p = reshape %%0 {shape=[T,3,8,2]}\n"
+        "  %%0 = matmul %%x, %%w {trans_b=true}\n  %%k = const 0x1.8p+0 : f32[]\n"
+        "  %%1 = mul %%0, %%k\n  %%p = reshape %%%d {shape=[T,3,8,2]}\n"
         "  %%c = reshape %%cos {shape=[T,1,8,1]}\n  %%d = reshape %%sin {shape=[T,1,8,1]}\n"
         "  %%a = slice %%p {axis=3, start=0, stop=1}\n  %%b = slice %%p {axis=3, start=1, stop=2}\n"
         "  %%2 = mul %%a, %%c\n  %%3 = mul %%b, %%d\n  %%4 = sub %%2, %%3\n"
@@ -108,7 +109,7 @@ static uint32_t kernels_of_turned_heads(const char *type) {
     lower_piece p;
     rp_error err = {0};
     ir_graph *g, *opt;
-    (void)snprintf(graph, sizeof graph, text, type);
+    (void)snprintf(graph, sizeof graph, text, type, scaled);
     CHECK_OK(ir_parse(graph, strlen(graph), &g, &err), &err);
     CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
     CHECK_OK(target_lower(opt, &o, &p, &err), &err);
@@ -121,9 +122,11 @@ static uint32_t kernels_of_turned_heads(const char *type) {
 
 static void angles_are_gathered_by_the_product(void **state) {
     (void)state;
-    assert_int_equal(kernels_of_turned_heads("i32"), 1);
-    assert_int_not_equal(kernels_of_turned_heads("i64"),
+    assert_int_equal(kernels_of_turned_heads("i32", false), 1);
+    assert_int_not_equal(kernels_of_turned_heads("i64", false),
                          1); /* read as 32 bits, each second place would be 0 */
+    /* What is turned is the sums, or there is a kernel for it. */
+    assert_true(kernels_of_turned_heads("i32", true) > kernels_of_turned_heads("i32", false));
 }
 
 /* The symbol of the first launch of a head whose rows are gathered, for so many of them; `more` is what it returns besides. */

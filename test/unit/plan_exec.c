@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "engine/args.h"
 #include "gen/pack.h"
 #include "plan/control.h"
 #include "plan/pack.h"
@@ -312,6 +313,34 @@ static void sizes_follow_the_piece(void **state) {
             assert_int_equal(h->dim[2], settled);
         }
     }
+    close_plan(&f);
+}
+
+/* Of inputs that a piece reads: rows, bytes of one and of all. */
+static void inputs_of_steps_have_rows(void **state) {
+    static const char *const nothing[] = {NULL}, *const x_is_none[] = {"x", NULL};
+    const int64_t most[] = {4, 64};
+    rp_error err = {0};
+    fixture f;
+    float x[512];
+    engine_args a = {0};
+    (void)state;
+    open_plan(&f, "null", 0, 2);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    engine_args_source from = {.x = f.x, .p = f.p, .symbols = most, .except = x_is_none};
+    CHECK_OK(engine_args_add(&a, &from, 0, 2, &err), &err);
+    assert_int_equal(a.n, 0);
+    from.except = nothing;
+    CHECK_OK(engine_args_add(&a, &from, 1, 1, &err), &err);
+    assert_int_equal(a.n, 0); /* the second piece reads none */
+    CHECK_OK(engine_args_add(&a, &from, 0, 1, &err), &err);
+    assert_int_equal(a.n, 1);
+    assert_int_equal(a.of[0].rows, 'T');
+    assert_int_equal(a.of[0].row_bytes, 8 * sizeof *x);
+    assert_int_equal(a.of[0].max_bytes, 64 * 8 * sizeof *x);
+    assert_int_equal(engine_args_bytes(&a), 64 * 8 * sizeof *x);
+    assert_ptr_equal(a.in[0].ptr, x);
+    engine_args_done(&a);
     close_plan(&f);
 }
 
@@ -658,6 +687,7 @@ int main(void) {
         cmocka_unit_test(scratch_is_that_of_the_largest),
         cmocka_unit_test(scratch_is_that_of_the_largest_within),
         cmocka_unit_test(sizes_follow_the_piece),
+        cmocka_unit_test(inputs_of_steps_have_rows),
         cmocka_unit_test(launches_have_addresses_and_sizes),
         cmocka_unit_test(functions_have_the_cache_that_blocks_leave),
         cmocka_unit_test(a_variant_may_be_nothing),

@@ -208,7 +208,7 @@ static bool are_plain(const finder *f) {
         const pass_segment *s = &f->gr->segs[i];
         if (s->dead) continue;
         const ir_node *n = node(f, s->mats[0]);
-        if (s->n_mats != 1 || s->n_nodes || n->dtype != RP_DTYPE_F32 || n->shape.rank != 2 ||
+        if (s->n_mats != 1 || n->dtype != RP_DTYPE_F32 || n->shape.rank != 2 ||
             n->shape.dim[0] != f->gr->rows || f->of[i].mat == IR_NONE ||
             !only_next_reads(f, s->mats[0]))
             return false;
