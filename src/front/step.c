@@ -259,14 +259,9 @@ typedef struct ends {
 static rp_status run_last(front_session *s, const front_code *c, const rp_buffer *in, const ends *e,
                           rp_error *err) {
     front_result r = {.code = *c, .value = *s->result, .n_outputs = e->n_out};
-    front_out to = *s->to;
-    if (s->past_limit) {
-        to.ran = RP_RAN_EAGER;
-        to.reason = FRONT_PAST_LIMIT;
-    }
     front_io io = {0};
     take_inputs(s, in, e->n_in, &io);
-    return front_give(s->f, &r, &io, &to, err);
+    return front_give(s->f, &r, &io, s->to, err);
 }
 
 static rp_status run_piece(front_session *s, const front_code *c, const ends *e, bool last,
