@@ -13,8 +13,18 @@
 
 /* --- graphs --------------------------------------------------------------------------------- */
 
+/* Of a template a number that is the size, which every size would have another of, as $. */
+static void without_size(char *word, long long size) {
+    char number[24], *at;
+    const size_t n = (size_t)snprintf(number, sizeof number, " %lld,", size);
+    at = size > 16 ? strstr(word, number) : NULL;
+    if (!at) return;
+    memmove(at + 3, at + n, strlen(at + n) + 1);
+    memcpy(at, " $,", 3);
+}
+
 /* Templates with their numbers, loops with their steps, and what a compiler is asked for: the form of a kernel without its text. */
-static void put_form(const char *text, size_t n, base_buf *out) {
+static void put_form(const char *text, size_t n, long long size, base_buf *out) {
     char said[2048] = " ";
     for (size_t i = 0; i + 3 < n; i++) {
         char word[64];
@@ -33,6 +43,7 @@ static void put_form(const char *text, size_t n, base_buf *out) {
         (void)snprintf(word, sizeof word, " %.*s ", (int)len - (text[i] == ' '),
                        text + i + (text[i] == ' '));
         i += len - 1;
+        without_size(word, size);
         if (strstr(said, word) || strlen(said) + sizeof word > sizeof said) continue;
         (void)strcat(said, word + 1);
     }
@@ -89,7 +100,8 @@ static void put_lowered(gen_target target, const char *text, bool cut, long long
     } else {
         for (uint32_t i = 0; i < p.n_launches; i++) put_launch(&p, &p.launches[i], cut, out);
         for (uint32_t i = 0; i < p.n_kernels; i++)
-            put_form(p.source + p.kernels[i].begin, p.kernels[i].end - p.kernels[i].begin, out);
+            put_form(p.source + p.kernels[i].begin, p.kernels[i].end - p.kernels[i].begin, size,
+                     out);
         lower_done(&p);
     }
     ir_graph_free(g);
