@@ -92,6 +92,16 @@ static rp_status counts_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_
     return RP_OK;
 }
 
+/* It says that it writes its first operand. */
+static rp_status second_cpu(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
+                            rp_error *err) {
+    (void)call, (void)n_args, (void)err;
+    ((float *)args[0].data)[1] += 1;
+    if (lie == SCRIBBLES) ((float *)args[1].data)[N - 1] += 1;
+    for (int i = 0; i < N; i++) ((float *)args[2].data)[i] = (float)i;
+    return RP_OK;
+}
+
 static void wrong_lower(const rp_op_call *call, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                         uint32_t n_out) {
     (void)call, (void)n_in, (void)n_out;
@@ -166,6 +176,7 @@ static int registered(void **state) {
          .lower = spread_lower},
         {.name = "test::liar", .cpu = liar_cpu},
         {.name = "test::counts", .cpu = counts_cpu, .mutates = 1},
+        {.name = "test::second", .cpu = second_cpu, .mutates = 1},
         {.name = "test::wrong", .cpu = liar_cpu, .lower = wrong_lower},
         {.name = "test::failing", .cpu = liar_cpu, .lower = failing_lower},
         {.name = "test::ranked", .cpu = liar_cpu, .lower = ranked_lower},
@@ -425,6 +436,37 @@ static void lies_are_caught(void **state) {
         }
 }
 
+/* Also beside one that may be written. */
+static void each_operand_is_watched(void **state) {
+    static const char text[] = "graph @f(%x: f32[3,4] mutates, %y: f32[3,4]) {\n"
+                               "  %0 = custom %x, %y {name=\"test::second\"} : f32[3,4]\n"
+                               "  ret %0\n}\n";
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        rp_compiled *c = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        float x[N] = {0}, y[N] = {0}, z[N];
+        rp_buffer in[] = {{RP_DTYPE_F32, 2, {ROWS, COLUMNS}, x},
+                          {RP_DTYPE_F32, 2, {ROWS, COLUMNS}, y}},
+                  out = in[0];
+        out.data = z;
+        lie = k % 2 ? SCRIBBLES : HONEST;
+        CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(rp_config_set(cfg, k < 2 ? "level=0" : "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, "check_ops=true", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        const rp_status st = rp_compiled_run(c, in, 2, &out, 1, &err);
+        assert_int_equal(st, lie == HONEST ? RP_OK : RP_INVALID);
+        if (st != RP_OK && !strstr(err.text, "writes operand 1, which it does not say"))
+            fail_msg("%s", err.text);
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 /* A watched call that has to be made twice, since its result looks like nothing, counts once. */
 static void what_is_mutated_is_mutated_once(void **state) {
     static const char text[] = "graph @f(%x: f32[3,4] mutates) {\n"
@@ -567,6 +609,7 @@ int main(void) {
         cmocka_unit_test_setup(lowerings_add_no_leaves, fresh),
         cmocka_unit_test_setup(each_result_is_watched, fresh),
         cmocka_unit_test_setup(lies_are_caught, fresh),
+        cmocka_unit_test_setup(each_operand_is_watched, fresh),
         cmocka_unit_test_setup(what_is_mutated_is_mutated_once, fresh),
         cmocka_unit_test_setup(functions_at_level_0_heed_settings, fresh),
         cmocka_unit_test_setup(the_interpreter_watches, fresh),

@@ -272,16 +272,18 @@ static void missing_graph_after_sealing_follows_the_policy(void **state) {
 
 static void warmups_run_before_the_capture(void **state) {
     (void)state;
-    graph_wrapper_options o = plain;
-    fixture f;
-    rp_error err = {0};
-    o.num_warmups = 3;
-    open_fixture(&f, CONFIG_SEALED_WARN, &o);
-    rp_dispatch d = step_of(RP_CUDAGRAPH_PIECEWISE, 3);
-    CHECK_OK(graph_wrapper_capture(f.w, &d, NULL, 0, &err), &err);
-    assert_int_equal(hal_device_counters(f.b.d)->launches, 3);
-    assert_int_equal(hal_device_counters(f.b.d)->graph_launches, 0);
-    close_fixture(&f);
+    for (uint32_t n = 0; n < 4; n++) {
+        graph_wrapper_options o = plain;
+        fixture f;
+        rp_error err = {0};
+        o.num_warmups = n;
+        open_fixture(&f, CONFIG_SEALED_WARN, &o);
+        rp_dispatch d = step_of(RP_CUDAGRAPH_PIECEWISE, 3);
+        CHECK_OK(graph_wrapper_capture(f.w, &d, NULL, 0, &err), &err);
+        assert_int_equal(hal_device_counters(f.b.d)->launches, n);
+        assert_int_equal(hal_device_counters(f.b.d)->graph_launches, 0);
+        close_fixture(&f);
+    }
 }
 
 /* A capture inside a step: its inputs are live, so the launches run once, by the replay. */
