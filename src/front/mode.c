@@ -142,7 +142,8 @@ rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bo
     RP_TRY(check_routine(f, c->mode, err));
     c->borrows = !backend;
     c->in_place = typed && !c->named && !backend && !c->copies;
-    if (typed || f->config->require_graph) RP_TRY(take_over(f, err));
+    /* Also the mode that a level has by itself: rp_compile would say of each piece that it is not captured. */
+    if (typed || f->config->require_graph || asked != RP_CUDAGRAPH_NONE) RP_TRY(take_over(f, err));
     /* Kernels of one op, as the device has them. */
     if (backend) RP_TRY(rp_config_set_key(f->config, "backend", host ? "aot_eager" : "eager", err));
     RP_TRY(rp_autograph_default(f->device, &c->manager, err));

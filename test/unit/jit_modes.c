@@ -168,6 +168,30 @@ static void reduce_overhead_lends_its_results(void **state) {
 }
 
 /* An output is an argument of the next call, and of the function itself. */
+/* Whatever mode the level has by itself: calls are captured, so nothing says that none are. */
+static void what_is_captured_is_not_told_otherwise(void **state) {
+    static const char *const settings[] = {"level=2", "level=3"};
+    static const char *const modes[] = {"reduce-overhead", "max-autotune"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        float x[N];
+        int breaks = 2;
+        base_buf said;
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        rp_jit_options o = jit_options(halved);
+        o.mode = modes[i / 2];
+        o.user = &breaks;
+        heard_start(&said, "");
+        CHECK_OK(jit_of(o, settings[i % 2], &f, &err), &err);
+        fill(x, 1);
+        rp_output_free(call(f, x, N));
+        assert_null(said.len ? strstr(said.data, "captures no graphs") : NULL);
+        heard_done(&said);
+        rp_jit_free(f);
+    }
+}
+
 static void results_are_fed_back(void **state) {
     rp_error err = {0};
     rp_jit *f = NULL;
@@ -591,6 +615,7 @@ int main(void) {
         cmocka_unit_test(modes_hold_the_options_that_are_given),
         cmocka_unit_test(max_autotune_measures),
         cmocka_unit_test(reduce_overhead_lends_its_results),
+        cmocka_unit_test(what_is_captured_is_not_told_otherwise),
         cmocka_unit_test(results_are_fed_back),
         cmocka_unit_test(run_into_copies),
         cmocka_unit_test(each_cudagraph_mode_captures_what_it_says),
