@@ -197,6 +197,8 @@ struct rp_jit {
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
+    uint32_t ways;    /* kept behind breaks since a reset, beside the first of each */
+    bool ways_warned; /* that some are not kept */
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
     uint32_t n_breaks_told;
     uint64_t suppressed; /* hash of why the log was last told that something is not compiled */

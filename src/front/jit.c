@@ -193,6 +193,8 @@ void rp_jit_reset(rp_jit *f) {
     front_limits_add(f->fn, -(int64_t)f->n_entries);
     front_entries_clear(f);
     f->graphs = f->breaks = 0;
+    f->ways = 0;
+    f->ways_warned = false;
     f->n_breaks_told = 0;
     f->suppressed = 0;
     (void)pthread_mutex_unlock(&f->lock);

@@ -77,7 +77,6 @@ struct front_recording {
     void *args_block;
     uint32_t settled;     /* nodes when steps were last compiled */
     uint32_t n_pieces;    /* compiled so far */
-    bool warned;          /* of more ways than are kept */
     pthread_mutex_t lock; /* held by a run */
 };
 

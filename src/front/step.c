@@ -64,15 +64,32 @@ static inline bool push(front_session *s, front_step *step) {
     return true;
 }
 
-static void warn_ways(const front_session *s) {
+static void warn_ways(const front_session *s, bool accumulated) {
     const front_break *b = &s->last_break;
-    base_log(
-        RP_LOG_WARNING,
-        "reprise hit recompile_limit (%u); function: '%s' (%s:%d); what follows the graph break "
-        "at %s:%d differs from call to call, and runs op by op from now on; keep the value in "
-        "the graph (a tensor instead of rp_item), or round it",
-        s->f->limit, s->f->name, s->f->file, s->f->line, b->file ? b->file : s->f->file,
-        b->file ? b->line : s->f->line);
+    base_log(RP_LOG_WARNING,
+             "reprise hit %s (%u); function: '%s' (%s:%d); what follows the graph break "
+             "at %s:%d differs from call to call, and runs op by op from now on; keep the value in "
+             "the graph (a tensor instead of rp_item), or round it",
+             accumulated ? "accumulated_recompile_limit" : "recompile_limit",
+             accumulated ? s->f->all_limit : s->f->limit, s->f->name, s->f->file, s->f->line,
+             b->file ? b->file : s->f->file, b->file ? b->line : s->f->line);
+}
+
+/* Whether another way on from s->at is kept. All but the first of each break count, also those of recordings that are gone: one that
+ * is begun anew would compile as many again, for ever. */
+static bool keeps_way(const front_session *s) {
+    rp_jit *f = s->f;
+    const uint32_t ways = count_ways(s->at);
+    (void)pthread_mutex_lock(&f->lock);
+    const bool full = ways >= f->limit, all_full = ways > 0 && f->ways >= f->all_limit;
+    const bool warned = f->ways_warned;
+    if (full || all_full)
+        f->ways_warned = true;
+    else
+        f->ways += ways > 0;
+    (void)pthread_mutex_unlock(&f->lock);
+    if ((full || all_full) && !warned) warn_ways(s, !full);
+    return !full && !all_full;
 }
 
 /* --- effects --------------------------------------------------------------------------------- */
@@ -444,9 +461,8 @@ out:
 static RP_APART front_step *new_step(front_session *s, const ir_ref *wanted, uint32_t n,
                                      const ir_ref *effect, uint32_t n_effects, bool last,
                                      const front_break *why) {
-    if (count_ways(s->at) >= s->f->limit) {
-        if (!s->rec->warned) warn_ways(s);
-        s->rec->warned = s->past_limit = true;
+    if (!keeps_way(s)) {
+        s->past_limit = true;
         return NULL;
     }
     front_step *step = add_step(s, wanted, n, effect, n_effects, last);

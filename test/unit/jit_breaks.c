@@ -272,6 +272,64 @@ static void a_recording_is_begun_anew(void **state) {
     rp_jit_free(f);
 }
 
+/* Ways of all recordings count, and one warning is enough for them. */
+static void a_recording_begun_anew_keeps_fewer_ways(void **state) {
+    float data[3] = {-1, 0, 0};
+    base_buf heard;
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = jit_options(scaled_often);
+    o.accumulated_recompile_limit = 10;
+    CHECK_OK(jit_of(o, "level=1 threads=1", &f, &err), &err);
+    (void)state;
+    heard_start(&heard, "");
+    for (int i = 0; i < 1200; i++) {
+        rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+        data[2] = (float)i + 1;
+        rp_output *out = jit_ok(f, &args);
+        assert_memory_equal(jit_result(out)->tensor.data, data, sizeof data);
+        rp_output_free(out);
+    }
+    CHECK_HEARD(&heard, "reprise hit recompile_limit (8)");
+    assert_null(strstr(strstr(heard.data, "reprise hit") + 1, "reprise hit"));
+    rp_jit_info info = jit_info(f);
+    assert_true(info.compiles >= 8 + 4 + 1); /* 10 beside the first of each recording */
+    assert_true(info.compiles <= 10 + 6);
+    rp_jit_reset(f); /* there is room again */
+    for (int i = 0; i < 20; i++) {
+        rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+        data[2] = (float)i + 1;
+        rp_output_free(jit_ok(f, &args));
+    }
+    assert_int_equal(jit_info(f).compiles, info.compiles + 8);
+    assert_non_null(strstr(strstr(heard.data, "reprise hit") + 1, "reprise hit"));
+    heard_done(&heard);
+    rp_jit_free(f);
+}
+
+/* Breaks of one function share the limit of all ways. */
+static void ways_of_all_breaks_have_a_limit(void **state) {
+    float data[3] = {-1, 0, 0};
+    base_buf heard;
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = jit_options(scaled);
+    o.accumulated_recompile_limit = 3;
+    CHECK_OK(jit_of(o, "level=1 threads=1", &f, &err), &err);
+    (void)state;
+    heard_start(&heard, "");
+    for (int i = 0; i < 10; i++) {
+        rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+        data[2] = (float)i + 1;
+        rp_output *out = jit_ok(f, &args);
+        assert_int_equal(rp_output_ran(out), i < 4 ? RP_RAN_CAPTURE : RP_RAN_EAGER);
+        rp_output_free(out);
+    }
+    CHECK_HEARD(&heard, "reprise hit accumulated_recompile_limit (3); function: 'forward'");
+    heard_done(&heard);
+    rp_jit_free(f);
+}
+
 /* user: how many arguments are read on both sides of two breaks. */
 enum { MANY = 20 };
 static rp_status many_across(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
@@ -329,6 +387,8 @@ int main(void) {
         cmocka_unit_test(a_loop_of_the_host),
         cmocka_unit_test(ways_have_a_limit),
         cmocka_unit_test(a_recording_is_begun_anew),
+        cmocka_unit_test(a_recording_begun_anew_keeps_fewer_ways),
+        cmocka_unit_test(ways_of_all_breaks_have_a_limit),
         cmocka_unit_test(an_item_is_of_any_type),
         cmocka_unit_test(many_values_cross_a_break),
     };
