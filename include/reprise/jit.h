@@ -95,8 +95,8 @@ RP_API void rp_jit_free(rp_jit *f);
  * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share an element with the other (RP_INVALID; columns beside each other share none). Other tensors
  * are what they were before the call even where they lie in one.
  * On a GPU tensors may lie in memory of the host or of the device, states in the device's; tensors of *out lie in the device's.
- * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells
- * what differs, and how to avoid it. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,
+ * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help (docs/jit.md) they run op by op; one warning
+ * tells what differs, how to avoid it, and what becomes of further calls. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,
  * RP_RAN_CAPTURE for a new one, RP_RAN_EAGER with a reason for op by op. RP_INVALID for arguments that are no values or indirect tensors, for what
  * the function does wrong, with the line of its source, and inside of a trace. */
 RP_API rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out,

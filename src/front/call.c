@@ -98,6 +98,8 @@ typedef struct calling {
     const front_args *a;
     front_out *to;
     front_made made; /* a reference of its entry */
+    bool numbers;    /* which has no symbols since the function fails with some */
+    bool within;     /* the function's own limit */
     rp_error why;    /* a reason */
 } calling;
 
@@ -161,15 +163,35 @@ static rp_status make_of_numbers(calling *c, front_sizes sizes, rp_status st, rp
         return keep_symbols(c, sizes, why);
     if (now == RP_OK || st == RP_UNSUPPORTED)
         base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", c->f->name, why->text);
+    c->numbers = now == RP_OK;
     *why = again;
     return now;
 }
 
-static rp_status make_entry(calling *c, bool general, rp_error *err) {
+/* Which limit a call is past. */
+typedef enum past { IN_LIMITS, PAST_LIMIT, PAST_ALL } past;
+
+static front_sizes sizes_of(const rp_jit *f, past limit) {
+    if (limit == PAST_ALL) return FRONT_ALL_OR_ONCE;
+    if (limit == PAST_LIMIT || f->dynamic == RP_DYNAMIC_ALL) return FRONT_ALL;
+    return f->dynamic == RP_DYNAMIC_AUTO ? FRONT_BY_HISTORY : FRONT_STATIC;
+}
+
+static void list_entry(calling *c, past limit, bool counted) {
+    front_entry *e = c->made.entry;
+    e->number = c->f->next_number;
+    e->general = limit != IN_LIMITS;
+    e->counted = counted;
+    front_entry_add(c->f, e);
+    c->f->next_number++;
+    front_limits_add(c->f->fn, 1);
+    log_guards(c->f, e);
+    tell_fell(c);
+}
+
+static rp_status make_entry(calling *c, past limit, bool counted, rp_error *err) {
     rp_jit *f = c->f;
-    front_sizes sizes = general || f->dynamic == RP_DYNAMIC_ALL ? FRONT_ALL
-                        : f->dynamic == RP_DYNAMIC_AUTO         ? FRONT_BY_HISTORY
-                                                                : FRONT_STATIC;
+    front_sizes sizes = sizes_of(f, limit);
     rp_error why = {0};
     if (f->dynamic == RP_DYNAMIC_AUTO) RP_TRY(front_decisions_load(f, err));
     RP_TRY(front_see(f, c->a, err));
@@ -181,18 +203,27 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
         if (st != RP_OK) front_unsee(f);
         return st;
     }
-    front_entry *e = c->made.entry;
-    e->number = f->next_number;
-    e->general = general;
-    front_entry_add(f, e);
-    f->next_number++;
-    front_limits_add(f->fn, 1);
-    log_guards(f, e);
-    tell_fell(c);
+    if (limit != IN_LIMITS && !f->warned) {
+        front_limits_warn(f, c->a,
+                          &(front_limits_past){c->made.entry, c->numbers, limit == PAST_ALL,
+                                               c->within && limit == PAST_ALL});
+        f->warned = true;
+    }
+    if (c->made.once) {
+        c->to->ran = RP_RAN_EAGER;
+        c->to->reason =
+            "past the accumulated recompile limit, and an entry would serve one size alone";
+        return RP_OK;
+    }
+    list_entry(c, limit, counted);
     return f->dynamic == RP_DYNAMIC_AUTO ? front_decisions_store(f, err) : RP_OK;
 }
 
-/* No entry served it, unless one was made meanwhile. By turn. */
+/* No entry served it, unless one was made meanwhile. By turn.
+ *
+ * Past the limit entries differ in literals, or sizes that are no symbols: of these there are as many as the limit again. Or they differ in what the
+ * function's questions of sizes are answered, and the accumulated limit is theirs: however many of them serve one size alone, one that
+ * serves all others can be made when it is wanted. */
 static rp_status call_new(calling *c, rp_error *err) {
     rp_jit *f = c->f;
     c->made.entry = front_entry_find(f, c->a);
@@ -200,18 +231,19 @@ static rp_status call_new(calling *c, rp_error *err) {
     c->to->ran = RP_RAN_CAPTURE;
     log_recompile(f, c->a);
     (void)pthread_mutex_lock(&f->lock);
-    uint32_t n_general = f->n_general, n_entries = f->n_entries;
+    uint32_t n_counted = f->n_counted, n_own = f->n_entries - f->n_general;
+    bool counted = !front_has_general(f, c->a);
     (void)pthread_mutex_unlock(&f->lock);
-    bool full = n_entries - n_general >= f->limit;
     bool all_full = front_limits_count(f->fn) >= f->all_limit;
-    if (!full && !all_full) return make_entry(c, false, err);
-    if (!f->warned) front_limits_warn(f, c->a, !full);
-    f->warned = true;
-    if (n_general < f->limit) return make_entry(c, true, err);
-    return call_eager(c,
-                      "past the recompile limit, and as many entries with every size a symbol do "
-                      "not serve these arguments",
-                      err);
+    c->within = n_own < f->limit;
+    if (c->within && !all_full) return make_entry(c, IN_LIMITS, false, err);
+    if (all_full) counted = true;
+    if (counted && n_counted >= f->limit)
+        return call_eager(c,
+                          "past the recompile limit, and as many entries with every size a symbol "
+                          "do not serve these arguments",
+                          err);
+    return make_entry(c, all_full ? PAST_ALL : PAST_LIMIT, counted, err);
 }
 
 static rp_status find_or_make(calling *c, rp_error *err) {
@@ -295,6 +327,7 @@ rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *
     c.a = &a;
     c.to = out;
     c.made = (front_made){0};
+    c.numbers = false;
     if (out->output) *out->output = NULL;
     rp_status st = front_args_read(&a, args, &why);
     if (st != RP_OK)

@@ -110,6 +110,26 @@ static bool is_listed(const rp_jit *f, const front_entry *e) {
     return x != NULL;
 }
 
+/* A symbol, or one that was until something was asked of it. */
+static bool was_symbol(const front_solver *s, uint32_t word) {
+    uint32_t i = 0;
+    while (i < s->n_symbols && s->symbol[i].word != word) i++;
+    return i < s->n_symbols;
+}
+
+static bool is_alike(const front_guards *g, const front_args *a) {
+    if (g->n != a->n) return false;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->want[i] != a->word[i] && !was_symbol(&g->sizes, i)) return false;
+    return true;
+}
+
+bool front_has_general(const rp_jit *f, const front_args *a) {
+    const front_entry *e = f->entries;
+    while (e && !(e->general && is_alike(&e->guards, a))) e = e->behind;
+    return e != NULL;
+}
+
 void front_entries_order(rp_jit *f) {
     for (front_entry *e = f->entries, *next; e; e = next) {
         front_entry *before = e->before;
@@ -129,6 +149,7 @@ void front_entry_add(rp_jit *f, front_entry *e) {
     f->last = e;
     f->n_entries++;
     f->n_general += e->general;
+    f->n_counted += e->counted;
     (void)pthread_mutex_unlock(&f->lock);
 }
 
@@ -148,6 +169,7 @@ void front_entry_drop(rp_jit *f, front_entry *e) {
         e->dropped = true;
         f->n_entries--;
         f->n_general -= e->general;
+        f->n_counted -= e->counted;
         take_off(f, e);
         forget(f, e);
         unlist_ref(e);
@@ -165,6 +187,6 @@ void front_entries_clear(rp_jit *f) {
         front_entry_unref(e);
     }
     f->entries = f->last = NULL;
-    f->n_entries = f->n_general = 0;
+    f->n_entries = f->n_general = f->n_counted = 0;
     memset(f->memo, 0, sizeof f->memo);
 }

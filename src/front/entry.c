@@ -69,6 +69,12 @@ out:
     return st;
 }
 
+static bool serves_one_size(const front_solver *s) {
+    for (uint32_t i = 0; i < s->n_symbols; i++)
+        if (s->symbol[i].fixed) return true;
+    return false;
+}
+
 rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, bool last,
                            const front_out *to, front_made *out, rp_error *err) {
     front_traced t = {.to = to};
@@ -78,6 +84,9 @@ rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, bo
     out->given = t.given;
     out->began = t.began;
     out->fell = t.fell;
+    out->once = st == RP_OK && sizes == FRONT_ALL_OR_ONCE && !t.recording &&
+                serves_one_size(&t.sizes);
+    if (out->once) by = OP_BY_OP;
     if (st == RP_OK) st = take_traced(f, a, &t, by, &e, err);
     if (st == RP_OK && e->recording) st = front_solver_copy(&t.sizes, &e->recording->sizes, err);
     if (st == RP_OK) st = front_guards_make(&e->guards, a, &t.sizes, err);

@@ -103,8 +103,9 @@ typedef struct front_entry {
     uint64_t used; /* rp_jit.uses when it last came behind another one, by the function's lock */
     front_guards guards;
     struct front_entry *before, *behind; /* on the list, by the function's lock */
-    bool general;
-    bool dropped; /* off the list, by the function's lock */
+    bool general;                        /* made past the limit, and: */
+    bool counted;                        /* of those that the limit allows then */
+    bool dropped;                        /* off the list, by the function's lock */
     front_result result;
     void *block;       /* behind result.value */
     bool *written;     /* by tensor of the arguments; NULL with a recording, whose steps tell */
@@ -192,7 +193,7 @@ struct rp_jit {
     front_entry *entries;  /* a list, in any order */
     front_entry *last;     /* of them, the one that was used last; NULL: there are none */
     uint64_t uses;         /* so far, by another entry than the one before */
-    uint32_t n_entries, n_general;
+    uint32_t n_entries, n_general, n_counted;
     uint32_t memo_next; /* which goes where there is no place */
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
@@ -209,7 +210,12 @@ struct rp_jit {
 /* --- tracing ------------------------------------------------------------------------------------ */
 
 /* How sizes are traced that nobody marked. */
-typedef enum front_sizes { FRONT_STATIC, FRONT_BY_HISTORY, FRONT_ALL } front_sizes;
+typedef enum front_sizes {
+    FRONT_STATIC,
+    FRONT_BY_HISTORY,
+    FRONT_ALL,
+    FRONT_ALL_OR_ONCE /* what serves one size alone is not worth an entry */
+} front_sizes;
 
 /* Where results go, and what is said of how they came to be. */
 typedef struct front_out {
@@ -260,6 +266,7 @@ typedef struct front_made {
     bool began, given;  /* as in front_traced */
     bool compiled;      /* a run of an entry that was there made steps */
     bool past_limit;    /* it went a way that is not kept */
+    bool once;          /* the entry is for this call, op by op, and for no list */
     const front_code
         *fell; /* of its steps, one that is not what was asked for; as long as the entry */
 } front_made;
@@ -399,6 +406,8 @@ void front_warn_suppressed(rp_jit *f, const char *why);
 void front_entry_add(rp_jit *f, front_entry *e);
 /* Takes it off the list. */
 void front_entry_drop(rp_jit *f, front_entry *e);
+/* Whether a call like a has an entry past the limit, which what is asked of sizes keeps it from. By lock. */
+bool front_has_general(const rp_jit *f, const front_args *a);
 /* Puts the list in order, the most recently used first. By lock. */
 void front_entries_order(rp_jit *f);
 /* Takes all off. By lock, or by nobody else. */

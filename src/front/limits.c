@@ -111,115 +111,160 @@ static void put_values(const rp_jit *f, const front_args *a, uint32_t at, bool l
         base_buf_printf(out, "%" PRId64, (int64_t)a->word[at]);
 }
 
-/* What becomes of calls behind the limit. */
+/* What is said, and of what. */
+typedef struct telling {
+    rp_jit *f;
+    const front_guards *g; /* of the entry used last */
+    const front_args *a;
+    const front_limits_past *past;
+    base_buf *out;
+} telling;
+
+/* What becomes of further calls. */
 typedef enum after { AS_SYMBOLS, ONE_BY_ONE } after;
 
 /* Whether a mark would make this size a symbol; otherwise it is a state's, or marked static. */
-static bool can_be_marked(const rp_jit *f, const front_args *a, front_place p, const char *source,
+static bool can_be_marked(const telling *t, front_place p, const char *source,
                           const char **why_not) {
-    const uint64_t head = a->word[p.head];
-    const front_mark *m = front_mark_locked(f, source, p.index, front_rank(head));
+    const uint64_t head = t->a->word[p.head];
+    const front_mark *m = front_mark_locked(t->f, source, p.index, front_rank(head));
     *why_not = front_is_state(head) ? "; it is of a state, whose sizes are always numbers: use a "
                                       "function of its own for each"
                : m && m->kind == FRONT_MARK_STATIC
                    ? "; it was marked static: without that mark the second size makes it a symbol"
-                   : NULL;
+               : t->past->numbers ? "; the function fails with a symbol for it "
+                                    "(REPRISE_LOGS=dynamic): use one of its own for each"
+                                  : NULL;
     return !*why_not;
 }
 
-/* Each one that differs from what e was traced for is to be marked, too: ops may make them one. */
-static void put_marks(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t first,
-                      base_buf *out) {
-    base_buf source;
-    uint32_t n = 0;
+static bool is_setting(const front_fact *f) {
+    return f->file && f->line == 0;
+}
+
+/* A size that differs from what the entry was made for: ops may make two of them one. */
+static bool differs(const telling *t, uint32_t first, uint32_t i, base_buf *source,
+                    front_place *p) {
     const char *why_not;
+    if (i != first && !((t->g->want[i] ^ t->a->word[i]) & t->g->mask[i])) return false;
+    if (i != first && !is_same_place(t->g, t->a, i)) return false;
+    base_buf_clear(source);
+    *p = front_describe(t->a->word, i, source);
+    return p->field == FRONT_SIZE && source->data && can_be_marked(t, *p, source->data, &why_not);
+}
+
+static void put_marks(const telling *t, uint32_t first) {
+    base_buf source;
+    front_place p;
+    uint32_t n = 0;
     base_buf_init(&source, 0);
-    for (uint32_t i = first; i < g->n && i < a->n; i++) {
-        if (i != first && !((g->want[i] ^ a->word[i]) & g->mask[i])) continue;
-        if (i != first && !is_same_place(g, a, i)) continue;
-        base_buf_clear(&source);
-        front_place p = front_describe(a->word, i, &source);
-        if (p.field != FRONT_SIZE || !source.data) continue;
-        if (!can_be_marked(f, a, p, source.data, &why_not)) continue;
+    base_buf_puts(t->out, ";");
+    for (uint32_t i = first; i < t->g->n && i < t->a->n; i++) {
+        if (!differs(t, first, i, &source, &p)) continue;
         if (n++ == 0)
-            base_buf_printf(out, "; rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err)",
+            base_buf_printf(t->out, " rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err)",
                             source.data, p.index);
         else
-            base_buf_printf(out, "%s axis %u of %s", n == 2 ? ", and the same for" : ",", p.index,
-                            source.data);
+            base_buf_printf(t->out, "%s axis %u of %s", n == 2 ? ", and the same for" : ",",
+                            p.index, source.data);
     }
-    base_buf_puts(out, n == 1 ? " makes it a symbol" : ", makes them symbols");
+    if (n) base_buf_puts(t->out, n == 1 ? " makes it a symbol" : ", makes them symbols");
     base_buf_done(&source);
 }
 
-static after put_size_cure(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t at,
-                           base_buf *out) {
+static after put_size_cure(const telling *t, uint32_t at) {
     base_buf source;
     const char *why_not = NULL;
     base_buf_init(&source, 0);
-    front_place p = front_describe(a->word, at, &source);
+    front_place p = front_describe(t->a->word, at, &source);
     const char *name = source.data ? source.data : "L";
-    base_buf_printf(out, "; %s.size()[%u] was ", name, p.index);
-    put_values(f, a, at, false, out);
-    const bool markable = can_be_marked(f, a, p, name, &why_not);
-    if (markable)
-        put_marks(f, g, a, at, out);
+    base_buf_printf(t->out, "; %s.size()[%u] was ", name, p.index);
+    put_values(t->f, t->a, at, false, t->out);
+    const bool markable = can_be_marked(t, p, name, &why_not);
+    if (!markable)
+        base_buf_puts(t->out, why_not);
     else
-        base_buf_puts(out, why_not);
+        put_marks(t, at);
     base_buf_done(&source);
     return markable ? AS_SYMBOLS : ONE_BY_ONE;
 }
 
-static after put_cure(const rp_jit *f, const front_guards *g, const front_args *a, uint32_t at,
-                      base_buf *out) {
+static after put_cure(const telling *t, uint32_t at) {
     base_buf source;
     base_buf_init(&source, 0);
-    front_place p = front_describe(a->word, at, &source);
+    front_place p = front_describe(t->a->word, at, &source);
     const char *name = source.data ? source.data : "L";
-    rp_value_kind kind = front_kind(a->word[p.head]);
+    rp_value_kind kind = front_kind(t->a->word[p.head]);
     after then = ONE_BY_ONE;
     if (p.field == FRONT_SIZE) {
-        then = put_size_cure(f, g, a, at, out);
+        then = put_size_cure(t, at);
     } else if (p.field == FRONT_LITERAL && kind != RP_VALUE_STRING) {
-        base_buf_printf(out, "; %s was ", name);
-        put_values(f, a, at, true, out);
-        base_buf_printf(out, "; give %s as a tensor of rank 0, whose value is no guard", name);
+        base_buf_printf(t->out, "; %s was ", name);
+        put_values(t->f, t->a, at, true, t->out);
+        base_buf_printf(t->out, "; give %s as a tensor of rank 0, whose value is no guard", name);
     } else {
-        base_buf_printf(out, "; give %s in one form, or use a function of its own for each", name);
+        base_buf_printf(t->out, "; give %s in one form, or use a function of its own for each",
+                        name);
     }
     base_buf_done(&source);
     return then;
 }
 
-void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
+/* Whether entries with symbols are told apart by anything but what they were made for. */
+static bool is_asked(const front_solver *s) {
+    for (uint32_t i = 0; i < s->n_symbols; i++)
+        if (s->symbol[i].fixed) return true;
+    for (uint32_t i = 0; i < s->n_facts; i++)
+        if (!is_setting(&s->fact[i])) return true;
+    return false;
+}
+
+static void put_after(const telling *t, after then) {
+    const rp_jit *f = t->f;
+    if (then == ONE_BY_ONE)
+        base_buf_printf(t->out,
+                        "; %u further forms are compiled as they come, those behind run op by op",
+                        f->limit);
+    else if (!is_asked(&t->past->made->guards.sizes))
+        base_buf_puts(t->out, "; further sizes run as symbols");
+    else if (t->past->all)
+        base_buf_printf(t->out,
+                        "; further sizes run as symbols, by %u entries for as many ways that what "
+                        "is asked of them is answered; those behind, and what serves one size "
+                        "alone, run op by op",
+                        f->limit);
+    else
+        base_buf_printf(t->out,
+                        "; further sizes run as symbols, by an entry for each way that what is "
+                        "asked of them is answered, up to accumulated_recompile_limit (%u)",
+                        f->all_limit);
+}
+
+void front_limits_warn(rp_jit *f, const front_args *a, const front_limits_past *past) {
     base_buf b;
     after then = AS_SYMBOLS;
-    uint32_t functions = accumulated ? not_warned(f->fn) : 1;
+    uint32_t functions = past->accumulated ? not_warned(f->fn) : 1;
     if (!functions) return;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "reprise hit %s (%u); function: '%s' (%s:%d)",
-                    accumulated ? "accumulated_recompile_limit" : "recompile_limit",
-                    accumulated ? f->all_limit : f->limit, f->name, f->file, f->line);
+                    past->accumulated ? "accumulated_recompile_limit" : "recompile_limit",
+                    past->accumulated ? f->all_limit : f->limit, f->name, f->file, f->line);
     (void)pthread_mutex_lock(&f->lock);
     front_entries_order(f);
+    telling t = {f, f->entries ? &f->entries->guards : NULL, a, past, &b};
     if (f->entries) {
         base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entries->number);
         uint32_t at = front_guards_why(&f->entries->guards, a, &b);
         if (at != UINT32_MAX)
-            then = put_cure(f, &f->entries->guards, a, at, &b);
+            then = put_cure(&t, at);
         else
             base_buf_puts(&b, "; ask less of sizes (rp_dim_compare needs no guard)");
     }
     (void)pthread_mutex_unlock(&f->lock);
-    if (accumulated && functions > 1)
+    if (past->accumulated && functions > 1)
         base_buf_printf(&b, "; %u rp_jit are over that C function: make one, and call it",
                         functions);
-    if (then == AS_SYMBOLS)
-        base_buf_puts(&b, "; further forms run with every size a symbol");
-    else
-        base_buf_printf(&b,
-                        "; %u further forms are compiled as they come, those behind run op by op",
-                        f->limit);
+    put_after(&t, then);
     if (!b.failed) base_log(RP_LOG_WARNING, "%s", b.data);
     base_buf_done(&b);
 }

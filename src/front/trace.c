@@ -195,7 +195,7 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
     /* 0 and 1 broadcast and contract as no other sizes do. */
     if ((t->f->shapes == CONFIG_SHAPES_BACKED && hint <= 1) || front_has_own_code(t->f, hint))
         return RP_OK;
-    *is = t->sizes == FRONT_ALL || (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d));
+    *is = t->sizes >= FRONT_ALL || (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d));
     if (t->f->shapes == CONFIG_SHAPES_UNBACKED) out->policy = FRONT_UNBACKED;
     out->yields = out->policy == FRONT_BACKED;
     return RP_OK;

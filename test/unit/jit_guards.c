@@ -564,8 +564,8 @@ static void past_the_limit_one_entry_serves_all_sizes(void **state) {
                 "reprise hit recompile_limit (8); function: 'forward' (model.c:8); last "
                 "reason: 0/7: tensor 'L['x']' size mismatch at index 0. expected 9, actual "
                 "20; L['x'].size()[0] was 2, 3, 4, 5, 6, 7, 8, 9, 20; rp_jit_mark_dynamic(f, "
-                "\"L['x']\", 0, 0, INT64_MAX, &err) makes it a symbol; further forms run with "
-                "every size a symbol\n");
+                "\"L['x']\", 0, 0, INT64_MAX, &err) makes it a symbol; further sizes run as "
+                "symbols\n");
         heard_done(&said);
         rp_jit_free(f);
     }
@@ -630,7 +630,8 @@ static void a_trace_that_fails_is_told_once(void **state) {
 static void advice_is_what_helps(void **state) {
     static const char *const is[] = {
         "; rp_jit_mark_dynamic(f, \"L[0]\", 0, 0, INT64_MAX, &err), and the same for axis 0 of "
-        "L[1], makes them symbols; further forms run with every size a symbol\n",
+        "L[1], makes them symbols; further sizes run as symbols, by an entry for each way that "
+        "what is asked of them is answered, up to accumulated_recompile_limit (256)\n",
         "; it was marked static: without that mark the second size makes it a symbol; 2 further "
         "forms are compiled as they come, those behind run op by op\n",
         "; it is of a state, whose sizes are always numbers: use a function of its own for each; 2 "
@@ -706,7 +707,7 @@ static void functions_of_one_fn_share_a_limit(void **state) {
     assert_true(said.len == 0);
     ran_one(f, 4);
     CHECK_HEARD(&said, "reprise hit accumulated_recompile_limit (3)");
-    CHECK_HEARD(&said, "; 2 rp_jit are over that C function: make one, and call it; further forms");
+    CHECK_HEARD(&said, "; 2 rp_jit are over that C function: make one, and call it; further sizes");
     assert_int_equal(jit_info(f).general, 1);
     const size_t once = said.len;
     rp_jit *h = limited(doubled, RP_DYNAMIC_NONE, 0, 3); /* nothing more is said */
