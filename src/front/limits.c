@@ -138,8 +138,45 @@ static bool can_be_marked(const telling *t, front_place p, const char *source,
     return !*why_not;
 }
 
+static const front_symbol *symbol_of(const front_solver *s, uint32_t word, uint32_t *i) {
+    for (*i = 0; *i < s->n_symbols; (*i)++)
+        if (s->symbol[*i].word == word) return &s->symbol[*i];
+    return NULL;
+}
+
 static bool is_setting(const front_fact *f) {
     return f->file && f->line == 0;
+}
+
+/* Whether f is about symbol i alone. */
+static bool is_about(const front_fact *f, uint32_t i) {
+    uint32_t symbol;
+    int64_t coef, k;
+    return ir_dim_code_linear(&f->a, &symbol, &coef, &k) && symbol == i &&
+           ir_dim_code_is_const(&f->b, &k);
+}
+
+/* What makes the size at `at` a number in some calls, so that no mark can make a symbol of it: a question whether it is one, or what made it that in
+ * this call. NULL: nothing that is known of. */
+static const front_fact *number_of(const telling *t, uint32_t at) {
+    const front_solver *s = &t->past->made->guards.sizes;
+    const front_fact *any = NULL;
+    uint32_t i;
+    const front_symbol *y = symbol_of(s, at, &i);
+    for (uint32_t k = 0; y && k < s->n_facts; k++) {
+        const front_fact *f = &s->fact[k];
+        if (is_setting(f) || !is_about(f, i)) continue;
+        if (f->r == RP_DIM_EQ) return f;
+        if (!any && (y->fixed || f->r == RP_DIM_NE)) any = f;
+    }
+    return any;
+}
+
+/* Whether that is so, though of what no fact tells. */
+static bool is_number(const telling *t, uint32_t at) {
+    uint32_t i;
+    const front_symbol *y = symbol_of(&t->past->made->guards.sizes, at, &i);
+    return y && y->fixed;
 }
 
 /* A size that differs from what the entry was made for: ops may make two of them one. */
@@ -153,13 +190,40 @@ static bool differs(const telling *t, uint32_t first, uint32_t i, base_buf *sour
     return p->field == FRONT_SIZE && source->data && can_be_marked(t, *p, source->data, &why_not);
 }
 
+/* The questions that a mark would fail at; false: something else makes numbers, and there is no cure but other functions. */
+static bool put_questions(const telling *t, uint32_t first, base_buf *source) {
+    const front_solver *s = &t->past->made->guards.sizes;
+    const front_fact *last = NULL;
+    front_place p;
+    for (uint32_t i = first; i < t->g->n && i < t->a->n; i++) {
+        if (!differs(t, first, i, source, &p)) continue;
+        const front_fact *f = number_of(t, i);
+        if (f ? f == last : !is_number(t, i)) continue;
+        if (!f || f->must) {
+            base_buf_puts(t->out, "; an op takes it as a number");
+            if (f) base_buf_puts(t->out, ", ");
+            if (f) front_fact_print(s, f, t->out);
+            base_buf_puts(t->out, ": use a function of its own for each");
+            return false;
+        }
+        base_buf_puts(t->out, last ? " and " : "; the function asks whether ");
+        front_fact_print(s, f, t->out);
+        last = f;
+    }
+    if (last)
+        base_buf_puts(t->out, ": rp_dim_compare there needs no guard; with it");
+    else
+        base_buf_puts(t->out, ";");
+    return true;
+}
+
 static void put_marks(const telling *t, uint32_t first) {
     base_buf source;
     front_place p;
     uint32_t n = 0;
     base_buf_init(&source, 0);
-    base_buf_puts(t->out, ";");
-    for (uint32_t i = first; i < t->g->n && i < t->a->n; i++) {
+    const bool help = put_questions(t, first, &source);
+    for (uint32_t i = first; help && i < t->g->n && i < t->a->n; i++) {
         if (!differs(t, first, i, &source, &p)) continue;
         if (n++ == 0)
             base_buf_printf(t->out, " rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err)",
@@ -170,6 +234,22 @@ static void put_marks(const telling *t, uint32_t first) {
     }
     if (n) base_buf_puts(t->out, n == 1 ? " makes it a symbol" : ", makes them symbols");
     base_buf_done(&source);
+}
+
+/* It is a symbol already, of which something was asked. */
+static void put_asked(const telling *t, uint32_t at) {
+    const front_solver *s = &t->g->sizes;
+    uint32_t i;
+    (void)symbol_of(s, at, &i);
+    for (uint32_t k = 0; k < s->n_facts; k++) {
+        const front_fact *f = &s->fact[k];
+        if (is_setting(f) || !is_about(f, i) || front_fact_holds(f, t->g->value)) continue;
+        base_buf_puts(t->out, f->must
+                                  ? "; an op needs that: use a function of its own where it "
+                                    "does not hold"
+                                  : "; rp_dim_compare in place of that question needs no guard");
+        return;
+    }
 }
 
 static after put_size_cure(const telling *t, uint32_t at) {
@@ -183,6 +263,8 @@ static after put_size_cure(const telling *t, uint32_t at) {
     const bool markable = can_be_marked(t, p, name, &why_not);
     if (!markable)
         base_buf_puts(t->out, why_not);
+    else if (t->g->mask[at] == 0)
+        put_asked(t, at);
     else
         put_marks(t, at);
     base_buf_done(&source);
