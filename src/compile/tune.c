@@ -360,7 +360,7 @@ static void put_row(const subject *s, const row *r, int64_t best, base_buf *b) {
 }
 
 /* As torch prints it: the fastest first, and how much of its speed the others have. */
-static void put_table(const subject *s, base_buf *b) {
+static void put_table(const tuning *g, const subject *s, base_buf *b) {
     row rows[MAX_MEASURED];
     uint32_t number = 0;
     for (uint32_t i = 0; i < s->n_all; i++) {
@@ -369,6 +369,7 @@ static void put_table(const subject *s, base_buf *b) {
     }
     qsort(rows, s->n_all, sizeof *rows, by_time);
     base_buf_printf(b, "AUTOTUNE %s", s->k->label);
+    if (g->bench) compile_bench_put_sizes(g->bench, b);
     for (uint32_t i = 0; i < s->n_all; i++) put_row(s, &rows[i], rows[0].m.ns, b);
 }
 
@@ -384,7 +385,7 @@ static void log_tables(const tuning *g) {
                         s->k->label, s->n_crowded, s->n_read);
         if (s->n_all < 2) continue;
         base_buf_init(&b, 0);
-        put_table(s, &b);
+        put_table(g, s, &b);
         if (!b.failed) base_log_ch(RP_LOG_CH_AUTOTUNING, false, "%s", b.data);
         base_buf_done(&b);
         choices += s->n_all;

@@ -4,6 +4,7 @@
  * wherever they are an index. */
 #include "compile/tune_bench.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,9 +38,12 @@ struct compile_bench {
     variant *variants;
     uint32_t n_variants;
     int64_t *symbols;
+    base_buf told; /* of them */
     block *leaves[PLAN_STATE + 1];
     uint32_t n_leaves[PLAN_STATE + 1];
     block arena, weights;
+    block *grown; /* n_grown: of values that have no bound, by value of the plan */
+    uint32_t n_grown;
     size_t bytes;
 };
 
@@ -96,14 +100,37 @@ static rp_status take_leaves(compile_bench *b, const plan *p, plan_seg seg, rp_e
     return RP_OK;
 }
 
-static rp_status take_memory(compile_bench *b, const plan *p, rp_error *err) {
-    if (plan_has_grown(p)) return rp_fail(err, RP_UNSUPPORTED, "a value of it has no bound");
+/* What a call had, where the graph knows one. Tiles are chosen for a class of rows, that of the nominal size. */
+static int64_t size_of(compile_bench *b, const lower_piece *rules, const plan_symbol *s) {
+    const ir_dims *t = ir_graph_dims(b->g);
+    const uint32_t at = ir_dims_find(t, s->name);
+    int64_t hint = at == UINT32_MAX ? -1 : ir_dims_symbol(t, at)->hint;
+    for (uint32_t i = 0; i < rules->n_kernels; i++)
+        if (rules->kernels[i].n_tiles) hint = -1;
+    if (hint < 1 || hint < s->min || hint > s->max) return ir_dim_nominal_of(s->min, s->max);
+    base_buf_printf(&b->told, "%s%s=%" PRId64, b->told.len ? ", " : " at ", s->name, hint);
+    return hint;
+}
+
+static rp_status take_grown(compile_bench *b, const plan *p, rp_error *err) {
+    b->grown = base_alloc_array(p->n_values + 1u, sizeof *b->grown);
+    if (!b->grown) return rp_fail(err, RP_NOMEM, "memory to measure in");
+    b->n_grown = p->n_values;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        if (p->values[i].offset != PLAN_GROWS) continue;
+        const int64_t size = plan_size_eval(&p->values[i].bytes, b->symbols);
+        if (size < 0) return rp_fail(err, RP_UNSUPPORTED, "a value of it has no size");
+        RP_TRY(take(b, (size_t)size, 0, &b->grown[i], err));
+    }
+    return RP_OK;
+}
+
+static rp_status take_memory(compile_bench *b, const lower_piece *rules, const plan *p,
+                             rp_error *err) {
     b->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *b->symbols);
     if (!b->symbols) return rp_fail(err, RP_NOMEM, "memory to measure in");
-    for (uint32_t i = 0; i < p->n_symbols; i++) {
-        const plan_symbol *s = &p->symbols[i];
-        b->symbols[i] = ir_dim_nominal_of(s->min, s->max);
-    }
+    for (uint32_t i = 0; i < p->n_symbols; i++) b->symbols[i] = size_of(b, rules, &p->symbols[i]);
+    RP_TRY(take_grown(b, p, err));
     for (int seg = PLAN_INPUT; seg <= PLAN_STATE; seg++)
         RP_TRY(take_leaves(b, p, (plan_seg)seg, err));
     RP_TRY(take(b, (size_t)p->arena_size, 0, &b->arena, err));
@@ -122,6 +149,8 @@ static rp_status bind(const compile_bench *b, variant *v, rp_error *err) {
         return rp_fail(err, RP_INTERNAL, "a choice changes the memory of a piece");
     RP_TRY(plan_exec_new(v->p, &o, &v->x, err));
     plan_exec_set_arena(v->x, b->arena.at);
+    for (uint32_t i = 0; i < b->n_grown; i++)
+        if (b->grown[i].at) plan_exec_lend(v->x, i, b->grown[i].at, b->grown[i].size);
     for (int seg = PLAN_INPUT; seg <= PLAN_STATE; seg++)
         for (uint32_t i = 0; i < b->n_leaves[seg]; i++)
             /* What no launch reads wants an address, too. */
@@ -156,7 +185,7 @@ static rp_status make_memory(compile_bench *b, const lower_piece *rules, rp_erro
     for (uint32_t i = 0; i < rules->n_kernels; i++)
         nowhere[i] = (compile_function){.symbol = rules->kernels[i].name};
     rp_status st = compile_assemble(b->g, ir_graph_dims(b->g), &b->split, &low, &p, err);
-    if (st == RP_OK) st = take_memory(b, p, err);
+    if (st == RP_OK) st = take_memory(b, rules, p, err);
     plan_free(p);
     base_free(nowhere);
     return st;
@@ -215,6 +244,7 @@ rp_status compile_bench_new(const compile_options *opt, const split_piece *sp,
     compile_bench *b = base_alloc(sizeof *b);
     if (!b) return rp_fail(err, RP_NOMEM, "memory to measure in");
     *b = (compile_bench){.opt = *opt, .g = sp->graph};
+    base_buf_init(&b->told, 0);
     b->opt.tuner = NULL;
     b->opt.trial = true;
     b->opt.keep_sources = false;
@@ -242,9 +272,12 @@ void compile_bench_free(compile_bench *b) {
             give(b, &b->leaves[seg][i]);
         base_free(b->leaves[seg]);
     }
+    for (uint32_t i = 0; i < b->n_grown; i++) give(b, &b->grown[i]);
+    base_free(b->grown);
     give(b, &b->arena);
     give(b, &b->weights);
     base_free(b->symbols);
+    base_buf_done(&b->told);
     base_free(b->variants);
     base_free(b->managers);
     split_done(&b->split);
@@ -255,6 +288,10 @@ void compile_bench_free(compile_bench *b) {
 
 hal_device *compile_bench_device(const compile_bench *b) {
     return b->device;
+}
+
+void compile_bench_put_sizes(const compile_bench *b, base_buf *out) {
+    if (b->told.len) base_buf_puts(out, b->told.data);
 }
 
 const lower_piece *compile_bench_piece(const compile_bench *b, uint32_t number) {

@@ -23,6 +23,8 @@ rp_status compile_bench_add(compile_bench *b, const compile_choices *variants, u
 uint32_t compile_bench_launches(const compile_bench *b, uint32_t number, const lower_kernel *k,
                                 const hal_launch *out[COMPILE_BENCH_LAUNCHES], size_t *scratch);
 const lower_piece *compile_bench_piece(const compile_bench *b, uint32_t number);
+/* Appends " at s0=60" for the symbols that a call told the size of; nothing for others. */
+void compile_bench_put_sizes(const compile_bench *b, base_buf *out);
 /* The queue that its launches are for. */
 hal_device *compile_bench_device(const compile_bench *b);
 

@@ -79,6 +79,7 @@ static ir_dim make_symbol(front_solver *s, front_symbol *y) {
         return IR_DIM_BAD;
     }
     s->value[before] = y->hint;
+    if (y->policy != FRONT_UNBACKED) ir_dims_set_hint(s->t, before, y->hint);
     y->table_i = before;
     return y->dim = d;
 }

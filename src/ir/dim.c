@@ -320,6 +320,10 @@ static bool good_name(const char *s) {
     return true;
 }
 
+void ir_dims_set_hint(ir_dims *t, uint32_t i, int64_t hint) {
+    if (i < t->n_sym) t->sym[i].hint = hint;
+}
+
 ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int64_t divisor) {
     uint32_t i = ir_dims_find(t, name);
     if (!good_name(name) || min > max || divisor < 1 || divisor > DIM_LIMIT) return IR_DIM_BAD;
@@ -334,7 +338,7 @@ ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int
         if (!copy) t->exhausted = true;
         if (!copy) return IR_DIM_BAD;
         i = t->n_sym++;
-        t->sym[i] = (ir_symbol){copy, min, max, divisor};
+        t->sym[i] = (ir_symbol){copy, min, max, divisor, -1};
     } else if (t->sym[i].min != min || t->sym[i].max != max || t->sym[i].divisor != divisor) {
         return IR_DIM_BAD;
     }

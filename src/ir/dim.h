@@ -18,6 +18,7 @@ typedef struct ir_dims ir_dims; /* the table; owned by a graph's arena */
 typedef struct ir_symbol {
     const char *name;
     int64_t min, max, divisor; /* value in [min, max], multiple of divisor */
+    int64_t hint;              /* what it was in a call, to measure at; -1: not known */
 } ir_symbol;
 
 typedef enum ir_tri { IR_FALSE, IR_TRUE, IR_UNKNOWN } ir_tri;
@@ -80,6 +81,8 @@ int64_t ir_dim_factor(const ir_dims *t, ir_dim d);
 /* Symbols in order of first use. */
 uint32_t ir_dims_symbol_count(const ir_dims *t);
 const ir_symbol *ir_dims_symbol(const ir_dims *t, uint32_t i);
+/* An import takes it over, text does not: nothing that is compiled may depend on it. */
+void ir_dims_set_hint(ir_dims *t, uint32_t i, int64_t hint);
 /* Index of the symbol called name, or UINT32_MAX. */
 uint32_t ir_dims_find(const ir_dims *t, const char *name);
 /* Whether d mentions symbol i. */

@@ -251,9 +251,12 @@ static ir_dim import_symbol(ir_dims *dst, const ir_dims *src, uint32_t sym) {
     if (src == dst->import_from && sym < dst->n_import && dst->import_by[sym] != IR_DIM_BAD)
         return dst->import_by[sym];
     const ir_symbol *s = &src->sym[sym];
+    const int64_t hint = s->hint;
     uint32_t i = ir_dims_find(dst, s->name);
     if (i != UINT32_MAX) s = &dst->sym[i]; /* its own range there may be narrower */
-    return ir_dim_symbol(dst, s->name, s->min, s->max, s->divisor);
+    ir_dim d = ir_dim_symbol(dst, s->name, s->min, s->max, s->divisor);
+    if (i == UINT32_MAX && d != IR_DIM_BAD) ir_dims_set_hint(dst, dst->n_sym - 1, hint);
+    return d;
 }
 
 ir_dim ir_dim_import_symbol(ir_dims *dst, const ir_dims *src, const char *name) {

@@ -205,8 +205,8 @@ static rp_status grow(const plan_exec *x, plan_grown *g, size_t size, rp_error *
     void *data = NULL;
     size += size / 2;
     RP_TRY(x->device->ops->alloc(x->device, HAL_DEVICE_MEMORY, size, &data, err));
-    if (g->data) x->device->ops->release(x->device, g->data, g->size);
-    *g = (plan_grown){data, size};
+    if (g->data && !g->lent) x->device->ops->release(x->device, g->data, g->size);
+    *g = (plan_grown){.data = data, .size = size};
     return RP_OK;
 }
 

@@ -257,7 +257,7 @@ void plan_exec_free(plan_exec *x) {
     if (!x) return;
     if (x->own_arena) x->device->ops->release(x->device, x->arena, x->own_arena);
     for (uint32_t i = 0; x->grown && i < x->p->n_values; i++)
-        if (x->grown[i].data)
+        if (x->grown[i].data && !x->grown[i].lent)
             x->device->ops->release(x->device, x->grown[i].data, x->grown[i].size);
     base_free(x->grown);
     for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
@@ -312,6 +312,11 @@ size_t plan_exec_const_bytes(const plan_exec *x) {
 
 const void *plan_exec_consts(const plan_exec *x) {
     return x->consts;
+}
+
+void plan_exec_lend(plan_exec *x, uint32_t value, void *data, size_t size) {
+    if (x->grown && value < x->p->n_values && x->p->values[value].offset == PLAN_GROWS)
+        x->grown[value] = (plan_grown){data, size, true};
 }
 
 bool plan_has_grown(const plan *p) {

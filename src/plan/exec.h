@@ -94,6 +94,8 @@ size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory *
 const void *plan_exec_consts(const plan_exec *x); /* where they lie; NULL when there are none */
 bool plan_has_grown(
     const plan *p); /* some value has no bound, in p or within it: a bind may move it */
+/* Memory of the caller, as long as x, for a value without a bound: what sizes take beyond it is of x. Before anything is bound; nothing for other values. */
+void plan_exec_lend(plan_exec *x, uint32_t value, void *data, size_t size);
 /* Fills every arena byte that is not alive with a NaN pattern (poison law); for tests. */
 rp_status plan_exec_poison(plan_exec *x, rp_error *err) RP_MUST_USE;
 

@@ -19,6 +19,7 @@ typedef struct plan_custom_call {
 typedef struct plan_grown {
     void *data;
     size_t size;
+    bool lent; /* it is the caller's */
 } plan_grown;
 
 struct plan_exec {

@@ -36,6 +36,7 @@ static struct {
     uint32_t crowded; /* every so many readings other programs hold the cores; 0: never */
     uint32_t quick;   /* so many times as fast; 0: once */
     uint32_t most;    /* launches of a reading */
+    long long items;  /* of the last launch */
     char label[64];   /* of the first kernel, */
     int64_t second;   /* and when another one began; 0: there is none */
     uint32_t n_seen;  /* choices by kernel, and what runs: */
@@ -84,6 +85,7 @@ static rp_status fake_time(void *user, const compile_trial *t, int64_t *ns, rp_e
     assert_true(t->n > 0 && t->launches[0].items > 0);
     *ns = (is ? 1000 : near ? 1500 : 2000) * (int64_t)t->n / (fake.quick ? fake.quick : 1);
     if (t->n > fake.most) fake.most = t->n;
+    fake.items = t->launches[0].items;
     if (!*fake.label) (void)snprintf(fake.label, sizeof fake.label, "%s", t->label);
     if (!fake.second && strcmp(fake.label, t->label) != 0) fake.second = fake.now;
     fake.now += fake.reading;
@@ -227,6 +229,60 @@ static void quick_launches_are_read_together(void **state) {
         fake.quick = all[i].quick;
         base_free(start(chain, &t, &n, NULL));
         assert_int_equal(fake.most, all[i].most);
+    }
+}
+
+/* Bytes of the plan, owned by the caller. */
+static char *start_at(const char *text, int64_t hint, size_t *size) {
+    rp_error err = {0};
+    plan *p = NULL;
+    char *bytes = NULL;
+    ir_graph *g = parsed(text);
+    compile_tuner t = tuner_of("unroll=2");
+    const compile_options o = options(&t);
+    ir_dims_set_hint(ir_graph_dims(g), 0, hint);
+    CHECK_OK(compile_graph(g, &o, &p, NULL, &err), &err);
+    CHECK_OK(plan_save(p, &bytes, size, &err), &err);
+    assert_int_equal(t.undecided, 0);
+    compile_tuner_done(&t);
+    plan_free(p);
+    ir_graph_free(g);
+    return bytes;
+}
+
+/* A value in between has no bound where its symbol has none. What is found is kept for all sizes. */
+static void a_symbol_is_measured_at_its_hint(void **state) {
+    static const struct {
+        const char *where;
+        int64_t hint, at;
+    } all[] = {{"[1,inf]", 24, 24},   {"[1,inf]", -1, 256}, {"[1,inf]", 0, 256},
+               {"[0,inf]", 300, 300}, {"[1,64]", -1, 64},   {"[1,64]", 40, 40},
+               {"[1,64]", 65, 64},    {"[512,inf]", 2, 512}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char text[400], told[32];
+        size_t n, n_again;
+        base_buf heard;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: f32[B,512]) -> f32[B,512] where B in %s {\n"
+                       "  %%0 = cumsum %%x {axis=1} : f32[B,512]\n  %%1 = exp %%0 : f32[B,512]\n"
+                       "  ret %%1\n}\n",
+                       all[i].where);
+        forget_records();
+        heard_start(&heard, "autotuning");
+        char *bytes = start_at(text, all[i].hint, &n);
+        assert_true(fake.n > 0);
+        if (fake.items % all[i].at != 0 || fake.items / all[i].at > 512)
+            fail_msg("%s by %d: %lld items", all[i].where, (int)all[i].hint, fake.items);
+        (void)snprintf(told, sizeof told, " at B=%d\n", (int)all[i].at);
+        assert_true((strstr(heard.data, told) != NULL) == (all[i].hint == all[i].at));
+        heard_done(&heard);
+        char *again = start_at(text, 7, &n_again);
+        assert_int_equal(fake.n, 0);
+        assert_int_equal(n_again, n);
+        assert_memory_equal(again, bytes, n);
+        base_free(again);
+        base_free(bytes);
     }
 }
 
@@ -747,6 +803,7 @@ int main(void) {
         cmocka_unit_test(the_fastest_is_taken_and_kept),
         cmocka_unit_test(what_is_alike_is_measured_once),
         cmocka_unit_test(quick_launches_are_read_together),
+        cmocka_unit_test(a_symbol_is_measured_at_its_hint),
         cmocka_unit_test(kernels_share_the_budget),
         cmocka_unit_test(nothing_better_is_kept_too),
         cmocka_unit_test(descending_goes_on_from_the_best),

@@ -168,6 +168,30 @@ static void reduce_overhead_lends_its_results(void **state) {
 }
 
 /* An output is an argument of the next call, and of the function itself. */
+/* Code of symbols is measured, as that of numbers is, at the sizes of the call that it is made for; also between breaks. */
+static void symbols_are_measured_at_their_call(void **state) {
+    static float x[6 * 512];
+    (void)state;
+    for (int breaks = 0; breaks < 2; breaks++) {
+        base_buf said;
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        rp_jit_options o = jit_options(halved);
+        o.mode = "max-autotune-no-cudagraphs";
+        o.user = &breaks;
+        CHECK_OK(jit_of(o, "threads=1", &f, &err), &err);
+        heard_start(&said, "autotuning");
+        for (int64_t n = 4; n < 7; n += 2) {
+            rp_value v = f32_of(x, 2, n, 512), args = rp_value_tuple(&v, 1);
+            rp_output_free(jit_ok(f, &args));
+        }
+        CHECK_HEARD(&said, " at s0=6\n");
+        assert_null(strstr(said.data, "keeps the rules' choices"));
+        heard_done(&said);
+        rp_jit_free(f);
+    }
+}
+
 /* Whatever mode the level has by itself: calls are captured, so nothing says that none are. */
 static void what_is_captured_is_not_told_otherwise(void **state) {
     static const char *const settings[] = {"level=2", "level=3"};
@@ -615,6 +639,7 @@ int main(void) {
         cmocka_unit_test(modes_hold_the_options_that_are_given),
         cmocka_unit_test(max_autotune_measures),
         cmocka_unit_test(reduce_overhead_lends_its_results),
+        cmocka_unit_test(symbols_are_measured_at_their_call),
         cmocka_unit_test(what_is_captured_is_not_told_otherwise),
         cmocka_unit_test(results_are_fed_back),
         cmocka_unit_test(run_into_copies),
