@@ -690,7 +690,7 @@ static void marks_are_of_sizes_that_differ(void **state) {
     }
     CHECK_HEARD(&said, "; L[0].size()[0] was 2, 3, 4; rp_jit_mark_dynamic(f, \"L[0]\", 0, 0, "
                        "INT64_MAX, &err), and the same for axis 1 of L[0], axis 1 of L[2], axis 0 "
-                       "of L[6], makes them symbols; further forms");
+                       "of L[6], makes them symbols; further sizes run as symbols");
     heard_done(&said);
     rp_jit_free(f);
 }
