@@ -29,7 +29,7 @@ LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
 EMBED    := $(sort $(wildcard src/*/embed/* src/*/*.rules))
 # Sources that decide plans and code, whole rooms so that no new file is forgotten: their hash is part of every such key.
 # Rooms that are not here act through values that are in a key (config), or on what is made (hal, device, graph, cache).
-KEY_SRC  := $(sort $(wildcard include/reprise/*.h src/base/str.* src/base/map.* src/base/hash.* src/base/gcd.* src/engine/plans.* src/engine/decode*.* \
+KEY_SRC  := $(sort $(wildcard include/reprise/*.h src/base/str.* src/base/number.* src/base/map.* src/base/hash.* src/base/gcd.* src/engine/plans.* src/engine/decode*.* \
               $(foreach r,ir model trace split pass rewrite kir sched gen lower target plan compile,src/$(r)/*.* src/$(r)/*/*.*)))
 # Sources that decide the bytes of packed weights; where each matrix lies is in their key as text.
 PACK_SRC := $(sort $(wildcard src/gen/pack.* src/plan/pack.* src/engine/packed.* src/ir/block.c src/ir/dtype.c \

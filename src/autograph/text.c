@@ -2,10 +2,10 @@
  * dataclasses, tuples, lists and dicts. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "autograph/manager.h"
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/status.h"
 
 static const char *torch_dtype(rp_dtype t) {
@@ -60,7 +60,7 @@ static void put_float(base_buf *b, double x) {
     }
     for (int digits = 1; digits <= 17; digits++) {
         double back = 0.0;
-        (void)snprintf(text, sizeof text, "%.*g", digits, x);
+        (void)base_snprintf(text, sizeof text, "%.*g", digits, x);
         if (base_parse_f64(text, &back) && back == x) break;
     }
     base_buf_puts(b, text);

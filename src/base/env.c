@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 static const base_env_info table[BASE_ENV_COUNT_] = {
 #define ENV(id, name, deflt, accepted, help) [BASE_ENV_##id] = {name, deflt, accepted, help},
 #include "base/env.def"
@@ -107,7 +109,7 @@ static bool are_folders(const char *v) {
 
 static bool read_seconds(const char *v, int64_t *ns) {
     char *end = NULL;
-    const double s = strtod(v, &end);
+    const double s = base_strtod(v, &end);
     if (end == v || *end || !(s >= 0) || s > 1e6) return false;
     *ns = (int64_t)(s * 1e9);
     return true;

@@ -3,8 +3,9 @@
 #include "base/status.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 static const char *const names[RP_STATUS_COUNT_] = {
 #define RP_STATUS_NAME(name, wire, meaning) [RP_##name] = (wire),
@@ -40,7 +41,7 @@ rp_status base_fail(rp_error *err, rp_status code, const char *file, int line, c
     err->file = file;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
+    int n = base_vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
     if (n < 0) err->text[0] = 0;
     if (n >= (int)sizeof err->text) mark_cut(err->text, sizeof err->text);

@@ -1,29 +1,13 @@
 /* String views, the growing buffer, numbers and edit distance.
- * Formatting and parsing of numbers use the C locale whatever the program that
- * embeds the library has set. A buffer that failed stays failed until cleared. */
+ * A buffer that failed stays failed until cleared. */
 #include "base/str.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-
-static locale_t c_locale;
-static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
-
-static void make_c_locale(void) {
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-}
-
-static locale_t get_c_locale(void) {
-    (void)pthread_once(&c_locale_once, make_c_locale);
-    return c_locale;
-}
+#include "base/number.h"
 
 base_str base_str_of(const char *z) {
     return (base_str){z, z ? strlen(z) : 0};
@@ -103,18 +87,17 @@ void base_buf_vprintf(base_buf *b, const char *fmt, va_list ap) {
     if (!reserve(b, 0)) return;
     va_list again;
     va_copy(again, ap);
-    locale_t before = uselocale(get_c_locale());
     size_t room = b->cap - b->len;
-    int n = vsnprintf(b->data + b->len, room, fmt, ap);
+    int n = base_vsnprintf(b->data + b->len, room, fmt, ap);
     if (n < 0) {
         b->failed = true;
     } else if ((size_t)n >= room || (b->max && b->len + (size_t)n > b->max)) {
         b->data[b->len] = 0;
-        if (reserve(b, (size_t)n)) (void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        if (reserve(b, (size_t)n))
+            (void)base_vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
     }
     if (!b->failed) b->len += (size_t)n;
     b->data[b->len] = 0;
-    (void)uselocale(before);
     va_end(again);
 }
 
@@ -160,7 +143,7 @@ bool base_parse_i64(const char *z, int64_t *out) {
 bool base_parse_f64(const char *z, double *out) {
     if (!*z || strchr(" \t\n\v\f\r", *z)) return false;
     char *end;
-    double v = strtod_l(z, &end, get_c_locale());
+    double v = base_strtod(z, &end);
     if (end == z || *end || !isfinite(v)) return false;
     *out = v;
     return true;

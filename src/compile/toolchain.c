@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/spawn.h"
 #include "base/str.h"
 #include "base/temp.h"
@@ -37,8 +38,8 @@ struct atomic_late {
 };
 
 static void say_late(const compile_toolchain *t, char *out, size_t size) {
-    (void)snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
-                   (double)(t->limit_ns < 0 ? t->asked_ns : t->limit_ns) / 1e9);
+    (void)base_snprintf(out, size, "%.200s did not end within %g s and was killed", t->path,
+                        (double)(t->limit_ns < 0 ? t->asked_ns : t->limit_ns) / 1e9);
 }
 
 static const char late_cure[] = "REPRISE_CC_TIMEOUT gives it more time, REPRISE_CC names another";

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 enum { INTERACTIVE_MAX = 32 };
 
@@ -52,7 +53,7 @@ static void note(config_ladder *l, const char *reason, const char *what, ...) {
     va_list ap;
     if (l->n_notes == CONFIG_LADDER_NOTES) return;
     va_start(ap, what);
-    (void)vsnprintf(l->notes[l->n_notes].what, sizeof l->notes[0].what, what, ap);
+    (void)base_vsnprintf(l->notes[l->n_notes].what, sizeof l->notes[0].what, what, ap);
     va_end(ap);
     (void)snprintf(l->notes[l->n_notes].reason, sizeof l->notes[0].reason, "%s", reason);
     l->n_notes++;

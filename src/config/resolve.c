@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -23,7 +24,7 @@ rp_status config_overrule(rp_compilation_config *cfg, bool typed, const char *re
     char text[256];
     va_list ap;
     va_start(ap, what);
-    (void)vsnprintf(text, sizeof text, what, ap);
+    (void)base_vsnprintf(text, sizeof text, what, ap);
     va_end(ap);
     if (!cfg->told) base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "%s: %s", text, reason);
     return config_note_add(cfg, reason, err, "%s", text);

@@ -9,6 +9,7 @@
 
 #include "base/embed.h"
 #include "base/hash.h"
+#include "base/number.h"
 
 BASE_EMBED(ready_elements_c_inc);
 BASE_EMBED(ready_products_c_inc);
@@ -108,7 +109,7 @@ static bool take_number(former *f) {
         const int64_t value = strtoll(number, &end, 10);
         const bool tile = f->product && f->in_for && value == COLUMNS;
         if (strcmp(end, "LL") == 0 && errno == 0 && !tile) return put_record_word(f, value, false);
-        const float real = strtof(number, &end);
+        const float real = base_strtof(number, &end);
         uint32_t bits;
         memcpy(&bits, &real, sizeof bits);
         if (memchr(number, 'p', n) && strcmp(end, "f") == 0 && errno == 0)

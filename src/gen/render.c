@@ -5,6 +5,7 @@
 #include "gen/render.h"
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -70,9 +71,9 @@ static void double_text(gen_render *r, double v, char *buf, size_t size) {
     else if (isinf(v))
         (void)snprintf(buf, size, "((double)%sRP_INF)", signbit(v) ? "-" : "");
     else if (v == rint(v) && fabs(v) < 1e7)
-        (void)snprintf(buf, size, signbit(v) ? "(%.1f)" : "%.1f", v);
+        (void)base_snprintf(buf, size, signbit(v) ? "(%.1f)" : "%.1f", v);
     else
-        (void)snprintf(buf, size, signbit(v) ? "(%a)" : "%a", v);
+        (void)base_snprintf(buf, size, signbit(v) ? "(%a)" : "%a", v);
 }
 
 static void float_text(gen_render *r, double v, char *buf, size_t size) {
@@ -83,9 +84,9 @@ static void float_text(gen_render *r, double v, char *buf, size_t size) {
     else if (isinf(v))
         (void)snprintf(buf, size, "(%sRP_INF)", sign);
     else if (v == rint(v) && fabs(v) < 1e7)
-        (void)snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
+        (void)base_snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
     else
-        (void)snprintf(buf, size, *sign ? "(%af)" : "%af", v);
+        (void)base_snprintf(buf, size, *sign ? "(%af)" : "%af", v);
 }
 
 const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {

@@ -5,8 +5,9 @@
  * text makes sense is the verifier's business. */
 #include "kir/inst.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 #define PLAIN KIR_SHAPE_PLAIN
 
@@ -92,7 +93,7 @@ void kir_fail(kir_func *f, rp_status code, const char *fmt, ...) {
     if (f->failed) return;
     f->failed = true;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)base_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     (void)rp_fail(&f->error, code, "kernel %s: %s", f->name ? f->name : "?", text);
 }

@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_WORD 200
@@ -135,7 +135,7 @@ static rp_status read_float(parser *ps, double *out) {
     double v;
 
     skip_blanks(ps);
-    v = strtod(ps->p, &stop);
+    v = base_strtod(ps->p, &stop);
     if (stop == ps->p || word_char(*stop, true)) {
         return BAD(ps, RP_INVALID, "expected a number at '%s'", here(ps, buf));
     }

@@ -6,8 +6,9 @@
 #include "kir/inst.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 typedef struct check {
     const kir_func *f;
@@ -27,7 +28,7 @@ static rp_status bad(const check *c, int line, const char *fmt, ...) {
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)base_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return base_fail(c->err, RP_INVALID, __FILE__, line, "kernel %s: instruction %u (%s): %s",
                      c->f->name, c->at, kir_op_table(c->f->insts[c->at].op)->text, text);

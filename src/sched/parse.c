@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "base/number.h"
 #include "sched/rules.h"
 
 #define MAX_WORD 200
@@ -23,7 +24,7 @@ static rp_status bad(const reader *r, int line, const char *fmt, ...) {
     char text[2 * MAX_WORD + 100];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)base_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return base_fail(r->err, RP_INVALID, __FILE__, line, "line %u: %s", r->line, text);
 }

@@ -3,6 +3,8 @@
  * Teams, blocks and argument counts follow from the rest (sched_new, sched_decide) and are not judged. */
 #include <stdio.h>
 
+#include "base/number.h"
+
 #include "base/status.h"
 #include "sched/rules.h"
 
@@ -15,7 +17,7 @@ static rp_status bad(const sched *s, kir_ref at, int line, rp_error *err, const 
     char text[200], where[64] = "";
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)base_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (at != KIR_NONE)
         (void)snprintf(where, sizeof where, "%s %%%u: ", kir_op_table(s->f->insts[at].op)->text,

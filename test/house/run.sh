@@ -99,6 +99,15 @@ for call in 'free(p);' 'strcpy(a, b);' 'x = getenv("A");' 'fprintf(stderr, "x");
     fresh src/ir/x.c "$call"
     expect "banned ${call%%[( ]*}" banned.sh "src/ir/x.c:1"
 done
+# Numbers whose text a decimal comma would change, on one line and on two.
+for call in 'x = strtod(z, &end);' 'x = strtof(z, &end);' 'vsnprintf(b, n, fmt, ap);' 'setlocale(LC_ALL, "");' 'snprintf(b, n, "%.1f", x);' \
+    'sscanf(z, "%u %lf", &n, &x);' $'snprintf(b, n,\n"%u %a", i, x);'; do
+    fresh src/ir/x.c "$call"
+    expect "banned number ${call%%[( ]*}" banned.sh "src/ir/x.c:"
+done
+fresh src/base/number.c 'vsnprintf(b, n, fmt, ap); uselocale(c);'
+printf '%s\n' 'snprintf(b, n, "%d%% of %s", i, z);' 'base_buf_printf(b, "%g", x);' 'base_snprintf(b, n, "%g", x);' >"$copy/src/ir/x.c"
+(cd "$copy" && scripts/banned.sh) && echo "PASS banned number allows" || echo "FAIL banned number allows: integers and base/number.h are refused"
 # The one line that may write to standard error, and a second one beside it.
 fresh src/base/log.c "$(grep -h 'fprintf(stderr' src/base/log.c)"
 (cd "$copy" && scripts/banned.sh) && echo "PASS banned sink" || echo "FAIL banned sink: the default sink is refused"

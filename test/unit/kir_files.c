@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "support/comma.h"
 #include "support/render.h"
 
 #define MARK "; --- "
@@ -226,6 +227,14 @@ static void kernel_ir_files(void **state) {
     check_folder("test/kir");
 }
 
+/* The same text is read and printed whatever the process does to its numbers. */
+static void kernels_beside_a_decimal_comma(void **state) {
+    (void)state;
+    comma_begin();
+    check_folder("test/kir");
+    comma_end();
+}
+
 static void generated_code_files(void **state) {
     (void)state;
     check_folder("test/gen");
@@ -261,9 +270,8 @@ static void documented_schedule(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernel_ir_files),
-        cmocka_unit_test(generated_code_files),
-        cmocka_unit_test(schedule_files),
+        cmocka_unit_test(kernel_ir_files),      cmocka_unit_test(kernels_beside_a_decimal_comma),
+        cmocka_unit_test(generated_code_files), cmocka_unit_test(schedule_files),
         cmocka_unit_test(documented_schedule),
     };
     return cmocka_run_group_tests_name("kir_files", tests, NULL, NULL);
