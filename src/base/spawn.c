@@ -1,6 +1,10 @@
 /* Runs a program and waits for it. The program is looked up in PATH here, so a
  * process without PATH starts nothing. Children get an empty stdin, default
- * signal handling and no descriptor of ours but the output pipe. Thread-safe. */
+ * signal handling and no descriptor of ours but the output pipe. Thread-safe.
+ *
+ * A shell is between us and what it runs. It writes the exit code to a pipe, which
+ * tells it also where the program that embeds us ignores SIGCHLD or reaps all of
+ * its children, and one can wait for a pipe with a deadline. */
 #include "base/spawn.h"
 
 #include <errno.h>
@@ -10,6 +14,7 @@
 #include <spawn.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,211 +96,245 @@ static rp_status fail_start(rp_error *err, const char *path, int code) {
                    "cannot start '%s': %s", path, base_errno_text(code));
 }
 
-/* What a child reads and writes, and whose group it joins. */
-typedef struct ends {
-    int in;      /* -1: an empty stdin */
-    int out;     /* stdout, -1: nowhere */
-    int said;    /* stderr, -1: nowhere */
-    pid_t group; /* 0: its own */
-} ends;
-
-static int add_end(posix_spawn_file_actions_t *actions, int from, int to) {
-    return from < 0 ? posix_spawn_file_actions_addopen(actions, to, "/dev/null",
-                                                       to ? O_WRONLY : O_RDONLY, 0)
-                    : posix_spawn_file_actions_adddup2(actions, from, to);
-}
-
-/* Child side of the setup. */
-static int add_actions(posix_spawn_file_actions_t *actions, const ends *e) {
-    int code = add_end(actions, e->in, 0);
-    if (!code) code = add_end(actions, e->out, 1);
-    if (!code) code = add_end(actions, e->said, 2);
-    return code;
-}
-
-static int set_signals(posix_spawnattr_t *attr, pid_t group) {
-    sigset_t none, all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    int code = posix_spawnattr_setsigmask(attr, &none);
-    if (!code) code = posix_spawnattr_setsigdefault(attr, &all);
-    /* A group apart from ours: Ctrl-C at the terminal is for us, who then stop in order. */
-    if (!code) code = posix_spawnattr_setpgroup(attr, group);
-    if (!code)
-        code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                  POSIX_SPAWN_SETPGROUP);
-    return code;
-}
-
-static rp_status start(const char *path, const char *const *argv, char *const *env, const ends *e,
-                       pid_t *out_pid, rp_error *err) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    int code = base_sys_fails() ? errno : posix_spawn_file_actions_init(&actions);
-    if (code) return fail_start(err, path, code);
-    code = posix_spawnattr_init(&attr);
-    if (!code) {
-        code = set_signals(&attr, e->group);
-        if (!code) code = add_actions(&actions, e);
-        /* posix_spawn takes char *const *; it does not write through it */
-        if (!code)
-            code = posix_spawn(out_pid, path, &actions, &attr, (char *const *)(uintptr_t)argv, env);
-        (void)posix_spawnattr_destroy(&attr);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (code) return fail_start(err, path, code);
-    if (!e->group) set_running(0, *out_pid);
-    atomic_fetch_add(&n_spawned, 1);
-    return RP_OK;
-}
+/* Descriptors of the shell, besides 0 and 1, which are the program's. */
+enum { FD_ENDED = 3, FD_SAID = 4, FD_ALIVE = 5, FD_OURS = 10 };
 
 /* A child under way, and who may call it off. */
 typedef struct child {
     const char *path;
     char *const *env;
-    pid_t pid;    /* the leader of a group */
-    pid_t reader; /* of its output, in the same group; 0: this process reads */
-    pid_t guard;  /* in the same group, which it ends when nobody holds alive any more; 0: none */
-    int alive;    /* held by this process alone */
-    int fd;
+    pid_t pid;   /* the shell, leader of a group */
+    int said[2]; /* the pipe of what the programs say */
+    int ended
+        [2]; /* that of their exit codes, which the shell alone holds: it closes as the shell ends */
+    int alive[2]; /* that which closes as this process ends */
     base_wanted_fn wanted;
     void *user;
     int64_t ends_at;    /* 0: it may take any time */
     int64_t stopped_at; /* 0: not asked to end */
 } child;
 
-enum { POLL_MS = 50, GRACE_MS = 2000 };
+static void close_end(int *fd) {
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
 
-/* Asks the child's group to end, so that a compiler driver removes its own temporary files; later makes it. */
+/* Both ends above the numbers that the shell's own have, or one would be closed for another. */
+static rp_status open_pipe(const child *c, int fds[2], rp_error *err) {
+    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= FD_OURS) continue;
+        int above = fcntl(fds[i], F_DUPFD_CLOEXEC, FD_OURS);
+        if (above < 0) return fail_start(err, c->path, errno);
+        (void)close(fds[i]);
+        fds[i] = above;
+    }
+    return RP_OK;
+}
+
+/* Child side of the setup. What the shell itself says goes nowhere. */
+static int add_actions(posix_spawn_file_actions_t *actions, const child *c) {
+    int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, c->said[1], 1);
+    if (!code) code = posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, c->ended[1], FD_ENDED);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, c->said[1], FD_SAID);
+    if (!code && c->alive[0] >= 0)
+        code = posix_spawn_file_actions_adddup2(actions, c->alive[0], FD_ALIVE);
+    return code;
+}
+
+static int set_signals(posix_spawnattr_t *attr) {
+    sigset_t none, all;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    int code = posix_spawnattr_setsigmask(attr, &none);
+    if (!code) code = posix_spawnattr_setsigdefault(attr, &all);
+    /* A group apart from ours: Ctrl-C at the terminal is for us, who then stop in order. */
+    if (!code) code = posix_spawnattr_setpgroup(attr, 0);
+    if (!code)
+        code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                  POSIX_SPAWN_SETPGROUP);
+    return code;
+}
+
+/* In a shell of its own: what the other one says of its end, which is nowhere, is not what the program says. */
+static void put_command(base_buf *b, const char *path, const char *const *argv) {
+    base_buf_puts(b, "(exec");
+    for (size_t i = 0; argv[i]; i++) {
+        base_buf_puts(b, " '");
+        for (const char *z = i ? argv[i] : path; *z; z++)
+            *z == '\'' ? base_buf_puts(b, "'\\''") : base_buf_putc(b, *z);
+        base_buf_putc(b, '\'');
+    }
+    base_buf_puts(b, " 2>&4 3>&- 4>&- 5<&-)");
+}
+
+/* One program, or two of which the first writes what the second reads; the exit code of each is a line of
+ * FD_ENDED. A shell that is asked to end waits for what it runs, which removes its own temporary files.
+ * guarded: only the end of all its holders closes a pipe, however they end. */
+static void put_script(base_buf *b, const char *path, const char *const *argv, const char *second,
+                       const base_spawn_options *o) {
+    base_buf_puts(b, "trap : TERM\n");
+    if (o->guarded) base_buf_puts(b, "{ read x <&5; kill -9 0; } >&- 3>&- 4>&- & g=$!\n");
+    if (second) base_buf_puts(b, "{ trap : TERM\n");
+    put_command(b, path, argv);
+    base_buf_puts(b, "\necho $? >&3\n");
+    if (second) {
+        base_buf_puts(b, "} | ");
+        put_command(b, second, o->into);
+        base_buf_puts(b, "\necho $? >&3\n");
+    }
+    if (o->guarded) base_buf_puts(b, "kill -9 $g\nwait $g\nkill -9 0\n");
+}
+
+static rp_status start(child *c, const char *script, rp_error *err) {
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    int code = base_sys_fails() ? errno : posix_spawn_file_actions_init(&actions);
+    if (code) return fail_start(err, c->path, code);
+    code = posix_spawnattr_init(&attr);
+    if (!code) {
+        code = set_signals(&attr);
+        if (!code) code = add_actions(&actions, c);
+        /* posix_spawn takes char *const *; it does not write through it */
+        if (!code)
+            code = posix_spawn(&c->pid, "/bin/sh", &actions, &attr, (char *const *)(uintptr_t)argv,
+                               c->env);
+        (void)posix_spawnattr_destroy(&attr);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (code) {
+        c->pid = -1;
+        return fail_start(err, c->path, code);
+    }
+    set_running(0, c->pid);
+    return RP_OK;
+}
+
+enum { POLL_MS = 50, GRACE_MS = 2000 };
+#define MS INT64_C(1000000)
+
+/* Asks the child's group to end; later makes it. */
 static void call_off(child *c) {
     int64_t now = base_now_ns();
     if (!c->stopped_at) {
         c->stopped_at = now;
         (void)kill(-c->pid, SIGTERM);
-    } else if (now - c->stopped_at > GRACE_MS * (int64_t)1000000) {
+    } else if (now - c->stopped_at > GRACE_MS * MS) {
         (void)kill(-c->pid, SIGKILL);
     }
 }
 
-static bool is_late(const child *c) {
-    return c->ends_at && base_now_ns() > c->ends_at;
+static void look(child *c) {
+    const bool late = c->ends_at && base_now_ns() > c->ends_at;
+    if (c->stopped_at || late || (c->wanted && !c->wanted(c->user))) call_off(c);
 }
 
-/* Until there is something to read. */
-static void watch(child *c) {
-    struct pollfd p = {.fd = c->fd, .events = POLLIN};
-    while (c->wanted || c->ends_at) {
-        int n = poll(&p, 1, POLL_MS);
-        if (n > 0 || (n < 0 && errno != EINTR))
-            return; /* a signal interrupts a poll, never restarts it */
-        if (c->stopped_at || is_late(c) || (c->wanted && !c->wanted(c->user))) call_off(c);
-    }
-}
-
-/* Reads until the child closes its side; bytes beyond the buffer's ceiling are dropped. */
-static rp_status drain(child *c, base_buf *out, rp_error *err) {
-    for (;;) {
-        char part[4096];
-        watch(c);
-        ssize_t n = base_sys_fails() ? -1 : read(c->fd, part, sizeof part);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-            return rp_fail(err, RP_IO, "cannot read the output of '%s': %s", c->path,
-                           base_errno_text(errno));
-        if (n == 0) return RP_OK;
-        if (out) base_buf_add(out, part, (size_t)n);
-    }
-}
-
-static rp_status reap(const char *path, pid_t pid, int *out_exit, rp_error *err) {
-    int state = 0;
-    while (waitpid(pid, &state, 0) < 0) {
-        if (errno == EINTR) continue;
-        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", path, base_errno_text(errno));
-    }
-    *out_exit = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+/* At most size bytes of what is there, 0 at the end; bytes beyond the buffer's ceiling are dropped. */
+static rp_status read_some(const child *c, int fd, size_t size, base_buf *out, size_t *n_read,
+                           rp_error *err) {
+    char part[4096];
+    ssize_t n;
+    do n = base_sys_fails() ? -1 : read(fd, part, size < sizeof part ? size : sizeof part);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return rp_fail(err, RP_IO, "cannot read the output of '%s': %s", c->path,
+                       base_errno_text(errno));
+    if (out) base_buf_add(out, part, (size_t)n);
+    *n_read = (size_t)n;
     return RP_OK;
 }
 
-/* Only the end of all its holders closes a pipe, however they end. */
-static rp_status start_guard(child *c, rp_error *err) {
-    static const char *const argv[] = {"sh", "-c", "read x; kill -9 0", NULL};
-    int fds[2];
-    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, argv[0], errno);
-    rp_status st = start("/bin/sh", argv, c->env, &(ends){fds[0], -1, -1, c->pid}, &c->guard, err);
-    (void)close(fds[0]);
-    if (st == RP_OK) {
-        c->alive = fds[1];
-        return RP_OK;
-    }
-    (void)close(fds[1]);
-    (void)kill(-c->pid, SIGKILL); /* or it would be waited for */
+/* What the programs have said before they ended. Who was left behind may go on saying more. */
+static rp_status read_rest(const child *c, base_buf *out, rp_error *err) {
+    int rest = 0;
+    size_t n = 1;
+    rp_status st = RP_OK;
+    if (ioctl(c->said[0], FIONREAD, &rest) != 0) rest = 0;
+    for (; st == RP_OK && rest > 0 && n > 0; rest -= (int)n)
+        st = read_some(c, c->said[0], (size_t)rest, out, &n, err);
     return st;
 }
 
-static void end_guard(child *c) {
-    int code;
-    if (!c->guard) return;
-    (void)close(c->alive);
-    (void)reap(c->path, c->guard, &code, NULL);
-}
-
-/* The leader last: as long as it is not reaped its number is nobody else's. */
-static rp_status wait_for(child *c, int *out_exit, rp_error *err) {
-    rp_status st = RP_OK;
-    int read_exit = 0;
-    siginfo_t info;
-    if (c->reader) st = reap(c->path, c->reader, &read_exit, err);
-    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
-    end_guard(c);
-    set_running(c->pid, 0);
-    rp_status led = reap(c->path, c->pid, out_exit, err);
-    if (led == RP_OK && *out_exit == 0) *out_exit = read_exit;
-    return st == RP_OK ? led : st;
-}
-
-/* Starts argv, and into behind it, both with `said` as what they say. */
-static rp_status start_pair(child *c, const char *const *argv, const char *const *into, int said,
-                            rp_error *err) {
-    int between[2];
-    char *path = base_find_program(into[0]);
-    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", into[0]);
-    rp_status st = RP_OK;
-    if (base_sys_fails() || pipe2(between, O_CLOEXEC) != 0) {
-        st = fail_start(err, c->path, errno);
-        base_free(path);
-        return st;
+/* Until the shell has ended, with what it runs: that alone tells the end. A program may have closed its output long
+ * before, or write without end. */
+static rp_status listen_to(child *c, base_buf *out, base_buf *codes, rp_error *err) {
+    struct pollfd p[2] = {{.fd = c->ended[0], .events = POLLIN},
+                          {.fd = c->said[0], .events = POLLIN}};
+    const bool may_end = c->wanted || c->ends_at;
+    int64_t looked_at = base_now_ns();
+    for (size_t more = 1, n = 1;;) {
+        const int ready = poll(p, 2, may_end ? POLL_MS : -1);
+        if (ready < 0 && errno != EINTR)
+            return rp_fail(err, RP_IO, "cannot wait for '%s': %s", c->path, base_errno_text(errno));
+        if (may_end && (ready <= 0 || base_now_ns() - looked_at > POLL_MS * MS)) {
+            look(c);
+            looked_at = base_now_ns();
+        }
+        if (ready <= 0) continue;
+        if (p[1].revents) RP_TRY(read_some(c, c->said[0], SIZE_MAX, out, &n, err));
+        if (n == 0) p[1].fd = -1;
+        if (p[0].revents) RP_TRY(read_some(c, c->ended[0], SIZE_MAX, codes, &more, err));
+        if (more == 0) return n ? read_rest(c, out, err) : RP_OK;
     }
-    st = start(c->path, argv, c->env, &(ends){-1, between[1], said, 0}, &c->pid, err);
-    if (st == RP_OK)
-        st = start(path, into, c->env, &(ends){between[0], said, said, c->pid}, &c->reader, err);
-    (void)close(between[0]);
-    (void)close(between[1]);
-    base_free(path);
+}
+
+/* The first exit code that is not 0, of n programs. A shell that could not tell one was killed with what it ran. */
+static int code_of(const base_buf *codes, int n) {
+    int code = 0;
+    const char *at = codes->data ? codes->data : "";
+    for (; n > 0 && code == 0; n--) {
+        if (!strchr(at, '\n')) return 128 + SIGKILL;
+        for (; *at != '\n'; at++) code = code * 10 + (*at - '0');
+        at++;
+    }
+    return code;
+}
+
+static rp_status watch(child *c, int n_programs, base_buf *out, int *out_exit, rp_error *err) {
+    base_buf codes;
+    base_buf_init(&codes, 64);
+    base_buf_reserve(&codes, 63); /* so that a code is never lost */
+    rp_status st = base_buf_status(&codes, err);
+    if (st == RP_OK) st = listen_to(c, out, &codes, err);
+    if (st != RP_OK) (void)kill(-c->pid, SIGKILL);
+    set_running(c->pid, 0);
+    /* It is gone if this program ignores SIGCHLD, or reaps its children itself. */
+    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    if (st == RP_OK) *out_exit = code_of(&codes, n_programs);
+    base_buf_done(&codes);
+    if (st == RP_OK && c->stopped_at) st = rp_fail(err, RP_CANCELLED, "'%s' was stopped", c->path);
     return st;
 }
 
 static rp_status run(child *c, const char *const *argv, const base_spawn_options *o, base_buf *out,
                      int *out_exit, rp_error *err) {
-    int fds[2];
     rp_status st;
-    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
-    if (o->into)
-        st = start_pair(c, argv, o->into, fds[1], err);
-    else
-        st = start(c->path, argv, c->env, &(ends){-1, fds[1], fds[1], 0}, &c->pid, err);
-    (void)close(fds[1]);
-    c->fd = fds[0];
-    if (st == RP_OK && o->guarded) st = start_guard(c, err);
-    if (st == RP_OK) st = drain(c, out, err);
-    (void)close(fds[0]); /* after a failed read the child sees a closed pipe and ends */
-    if (c->pid > 0) {
-        int exit_code = 0;
-        rp_status waited = wait_for(c, &exit_code, err);
-        if (st == RP_OK) st = waited;
-        if (st == RP_OK) *out_exit = exit_code;
+    base_buf script;
+    char *second = o->into ? base_find_program(o->into[0]) : NULL;
+    if (o->into && !second)
+        return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", o->into[0]);
+    base_buf_init(&script, 0);
+    put_script(&script, c->path, argv, second, o);
+    st = base_buf_status(&script, err);
+    if (st == RP_OK) st = open_pipe(c, c->said, err);
+    if (st == RP_OK) st = open_pipe(c, c->ended, err);
+    if (st == RP_OK && o->guarded) st = open_pipe(c, c->alive, err);
+    if (st == RP_OK) st = start(c, script.data, err);
+    close_end(&c->said[1]);
+    close_end(&c->ended[1]);
+    close_end(&c->alive[0]);
+    if (st == RP_OK) {
+        atomic_fetch_add(&n_spawned, second ? 2 : 1);
+        st = watch(c, second ? 2 : 1, out, out_exit, err);
     }
-    if (st == RP_OK && c->stopped_at) st = rp_fail(err, RP_CANCELLED, "'%s' was stopped", c->path);
+    close_end(&c->said[0]);
+    close_end(&c->ended[0]);
+    close_end(&c->alive[1]);
+    base_buf_done(&script);
+    base_free(second);
     return st;
 }
 
@@ -323,7 +362,13 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
                           int *out_exit, rp_error *err) {
     rp_status st;
     char **env = o->tmpdir ? env_with(o->tmpdir) : NULL;
-    child c = {.env = env ? env : environ, .pid = -1, .wanted = o->wanted, .user = o->user};
+    child c = {.env = env ? env : environ,
+               .pid = -1,
+               .said = {-1, -1},
+               .ended = {-1, -1},
+               .alive = {-1, -1},
+               .wanted = o->wanted,
+               .user = o->user};
     if (o->limit_ns) c.ends_at = base_now_ns() + o->limit_ns;
     char *path = base_find_program(argv[0]);
     c.path = path;

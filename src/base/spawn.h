@@ -6,12 +6,13 @@
 
 #include "base/str.h"
 
-/* Runs argv[0] (looked up in PATH) with an empty stdin, waits. *out_exit is the exit status or
- * 128 + signal. out (may be NULL) receives stdout and stderr together. RP_NOT_FOUND when there is
- * no such program, RP_IO when it could not be started. */
+/* Runs argv[0] (looked up in PATH) with an empty stdin, waits until it has ended, not for what it leaves behind.
+ * *out_exit is the exit status or 128 + signal; 126 or 127 where it cannot be executed. out (may be NULL) receives
+ * stdout and stderr together; what is beyond its ceiling is dropped. RP_NOT_FOUND when there is no such program, RP_IO
+ * when nothing could be started. What this process does with SIGCHLD does not matter. */
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
                      rp_error *err) RP_MUST_USE;
-/* The same, but wanted is asked every now and then while the program runs and says nothing; once it gives false, the
+/* The same, but wanted is asked every now and then while the program runs; once it gives false, the
  * program and what it started are ended: RP_CANCELLED. */
 typedef bool (*base_wanted_fn)(void *user);
 rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,

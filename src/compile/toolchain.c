@@ -92,7 +92,7 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     const char *argv[] = {t->path, "--version", NULL};
     const base_spawn_options o = {.limit_ns = t->asked_ns, .out_late = &late};
     if (t->limit_ns < 0) return refuse_late(t, err);
-    base_buf_init(&out, 0);
+    base_buf_init(&out, 1 << 16);
     rp_status st = base_spawn_with(argv, &o, &out, &code, &why);
     if (st != RP_OK) st = late ? stop_late(t, true, err) : rp_fail(err, st, "%s", why.text);
     if (st == RP_OK && out.data) {

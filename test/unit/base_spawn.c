@@ -1,6 +1,7 @@
 /* Child processes, the environment table, clocks. */
 #include "support/check.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -51,7 +52,7 @@ static void programs_begin_with_all_signals(void **state) {
     assert_int_equal(sigprocmask(SIG_BLOCK, &all, &mask), 0);
     const char *const argv[] = {"sh", "-c",
                                 "grep -E '^Sig(Blk|Ign)' /proc/$$/status | tr -d '\\t'; "
-                                "cut -d ' ' -f 5 /proc/$$/stat; echo $$",
+                                "cut -d ' ' -f 4,5 /proc/$$/stat",
                                 NULL};
     rp_status st = base_spawn(argv, &out, &code, &err);
     assert_int_equal(sigprocmask(SIG_SETMASK, &mask, NULL), 0);
@@ -59,12 +60,13 @@ static void programs_begin_with_all_signals(void **state) {
     CHECK_OK(st, &err);
     assert_int_equal(code, 0);
     unsigned long long blocked = 1, ignored = 1;
-    int group = -1, self = -2;
+    int group = -1, parent = -2; /* its leader, which tells how it ended */
     assert_int_equal(
-        sscanf(out.data, "SigBlk:%llx SigIgn:%llx %d %d", &blocked, &ignored, &group, &self), 4);
+        sscanf(out.data, "SigBlk:%llx SigIgn:%llx %d %d", &blocked, &ignored, &parent, &group), 4);
     assert_int_equal(blocked, 0);
     for (int i = 0; i < N; i++) assert_int_equal(ignored >> (numbers[i] - 1) & 1, 0);
-    assert_int_equal(group, self);
+    assert_int_equal(group, parent);
+    assert_int_not_equal(group, getpgrp());
     base_buf_done(&out);
 }
 
@@ -192,6 +194,122 @@ static void guarded_ones_end_with_us(void **state) {
     assert_int_equal(code, 7);
     assert_string_equal(out.data, "one\n");
     base_buf_done(&out);
+}
+
+/* Neither a closed output nor one without end keeps a program beyond its time; what it keeps of the latter has a ceiling. */
+static void late_ones_end_whatever_they_say(void **state) {
+    static const char *const scripts[] = {"exec >/dev/null 2>&1; sleep 60",
+                                          "timeout --foreground 40 yes spam >&2",
+                                          "exec >&- 2>&-; trap '' TERM; sleep 60; sleep 60"};
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const char *const argv[] = {"sh", "-c", scripts[i], NULL};
+        bool late = false;
+        const base_spawn_options o = {.limit_ns = INT64_C(200000000), .out_late = &late};
+        int64_t t0 = base_now_ns();
+        int code = -1;
+        rp_error err = {0};
+        base_buf out;
+        base_buf_init(&out, 10000);
+        assert_int_equal(base_spawn_with(argv, &o, &out, &code, &err), RP_CANCELLED);
+        assert_true(late);
+        assert_true(base_now_ns() - t0 < 30 * INT64_C(1000000000));
+        assert_true(out.len <= 10000);
+        base_buf_done(&out);
+    }
+}
+
+/* A program ends when it has ended, not what it leaves behind. */
+static void who_is_left_behind_is_not_waited_for(void **state) {
+    const char *const argv[] = {"sh", "-c", "sleep 40 & echo $!; exit 3", NULL};
+    int64_t t0 = base_now_ns();
+    int code = -1;
+    rp_error err = {0};
+    base_buf out;
+    (void)state;
+    base_buf_init(&out, 0);
+    CHECK_OK(base_spawn(argv, &out, &code, &err), &err);
+    assert_int_equal(code, 3);
+    assert_true(base_now_ns() - t0 < 30 * INT64_C(1000000000));
+    assert_int_equal(kill((pid_t)strtol(out.data, NULL, 10), SIGKILL), 0);
+    base_buf_done(&out);
+}
+
+static void reap_all(int number) {
+    const int before = errno;
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    errno = before;
+}
+
+/* Servers ignore SIGCHLD, or reap whatever child there is: how a program ended is known all the same. */
+static void codes_are_known_whoever_reaps(void **state) {
+    struct sigaction before;
+    const struct sigaction how[] = {{.sa_handler = SIG_IGN},
+                                    {.sa_handler = reap_all},
+                                    {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT}};
+    const char *const first[] = {"sh", "-c", "echo a; sleep 0.05; exit 3", NULL};
+    const char *const second[] = {"sh", "-c", "cat; exit 4", NULL};
+    const char *const slow[] = {"sleep", "60", NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        rp_status st[4];
+        int code[3] = {-1, -1, -1}, asked = 0;
+        rp_error err = {0};
+        base_buf out;
+        base_buf_init(&out, 0);
+        assert_int_equal(sigaction(SIGCHLD, &how[i], &before), 0);
+        st[0] = base_spawn(first, &out, &code[0], &err);
+        st[1] = base_spawn_with(first, &(base_spawn_options){.into = second}, &out, &code[1], &err);
+        st[2] =
+            base_spawn_with(second, &(base_spawn_options){.guarded = true}, &out, &code[2], &err);
+        st[3] = base_spawn_while(slow, twice, &asked, NULL, &(int){0}, &(rp_error){0});
+        assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
+        for (int k = 0; k < 3; k++) CHECK_OK(st[k], &err);
+        assert_int_equal(st[3], RP_CANCELLED);
+        assert_int_equal(code[0], 3);
+        assert_int_equal(code[1], 3);
+        assert_int_equal(code[2], 4);
+        assert_string_equal(out.data, "a\na\n");
+        base_buf_done(&out);
+    }
+}
+
+/* Whatever words a program is given, they are its words. */
+static void words_arrive_as_they_are(void **state) {
+    static const char *const words[] = {"printf", "%s|", "it's", "$HOME `x` \\", "", "a\nb",
+                                        "''",     "*",   NULL};
+    int code = -1;
+    rp_error err = {0};
+    base_buf out;
+    (void)state;
+    base_buf_init(&out, 0);
+    CHECK_OK(base_spawn(words, &out, &code, &err), &err);
+    assert_int_equal(code, 0);
+    assert_string_equal(out.data, "it's|$HOME `x` \\||a\nb|''|*|");
+    base_buf_done(&out);
+}
+
+/* With descriptors as low as there are. */
+static void runs_without_a_standard_stream(void **state) {
+    const char *const argv[] = {"sh", "-c", "echo one; echo two >&2; cat; exit 7", NULL};
+    (void)state;
+    for (int first = 0; first < 6; first++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            int code = -1;
+            rp_error err = {0};
+            base_buf out;
+            base_buf_init(&out, 0);
+            for (int fd = first; fd < 10; fd++) (void)close(fd);
+            rp_status st = base_spawn(argv, &out, &code, &err);
+            _exit(st == RP_OK && code == 7 && strcmp(out.data, "one\ntwo\n") == 0 ? 0 : 1);
+        }
+        int ended = -1;
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &ended, 0), pid);
+        if (ended != 0) fail_msg("with free descriptors from %d", first);
+    }
 }
 
 static bool kill_all(void *user) {
@@ -412,6 +530,11 @@ int main(void) {
         cmocka_unit_test(programs_begin_with_all_signals),
         cmocka_unit_test(stops_when_not_wanted),
         cmocka_unit_test(guarded_ones_end_with_us),
+        cmocka_unit_test(late_ones_end_whatever_they_say),
+        cmocka_unit_test(who_is_left_behind_is_not_waited_for),
+        cmocka_unit_test(codes_are_known_whoever_reaps),
+        cmocka_unit_test(words_arrive_as_they_are),
+        cmocka_unit_test(runs_without_a_standard_stream),
         cmocka_unit_test(all_can_be_killed),
         cmocka_unit_test(large_output_meets_the_ceiling),
         cmocka_unit_test(nothing_starts_without_path),
