@@ -6,27 +6,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
-
-/* What a replay will run, in order. Of equal sizes only the order is news: + prints where arguments lie. */
-static void log_replay_list(const char *label, const hal_launch *list, uint32_t n) {
-    base_buf b;
-    if (!base_log_on(RP_LOG_CH_BYTECODE, false)) return;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "REPLAY LIST %s: %u launches\n", label, n);
-    for (uint32_t i = 0; i < n; i++) {
-        base_buf_printf(&b, "%4u %s %s", i, list[i].kind == HAL_KERNEL ? "LAUNCH" : "CALL  ",
-                        list[i].name);
-        if (list[i].kind == HAL_KERNEL)
-            base_buf_printf(&b, " items %lld grain %lld", list[i].items, list[i].grain);
-        base_buf_puts(&b, list[i].no_barrier ? "" : ", barrier");
-        for (uint32_t k = 0; k < list[i].n_arg && base_log_on(RP_LOG_CH_BYTECODE, true); k++)
-            base_buf_printf(&b, "%s%p", k ? ", " : " at ", list[i].arg[k]);
-        base_buf_putc(&b, '\n');
-    }
-    if (!b.failed) base_log_ch(RP_LOG_CH_BYTECODE, false, "%s", b.data);
-    base_buf_done(&b);
-}
 
 rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
                            const char *label, device_graph **out, rp_error *err) {
@@ -35,7 +14,7 @@ rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n
     const int64_t t0 = base_now_ns();
     RP_TRY(queue->ops->graph_build(queue, list, n, scratch, label, &graph, err));
     const int64_t ns = base_now_ns() - t0;
-    log_replay_list(label, list, n);
+    hal_log_replay(label, list, n);
     return device_graph_adopt(queue, graph, &(device_made){label, n, ns}, out, err);
 }
 
@@ -78,7 +57,7 @@ rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t
     }
     g->n_programmatic = programmatic(queue, g->graph);
     g->ns = base_now_ns() - t0;
-    log_replay_list(label, list, n);
+    hal_log_replay(label, list, n);
     *out = g;
     return RP_OK;
 }

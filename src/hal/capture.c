@@ -470,6 +470,7 @@ static rp_status build(hal_device *d, const hal_capture *c, const char *label, h
     for (const noted *at = c->first; at; at = at->next)
         for (uint32_t i = 0; i < at->n; i++) list[n++] = ((const hal_launch *)at->list)[i];
     rp_status st = d->ops->graph_build(d, list, n, c->scratch, label, out, err);
+    if (st == RP_OK) hal_log_replay(label, list, n);
     base_free(list);
     return st;
 }

@@ -314,6 +314,9 @@ void *hal_range_any(hal_device *d);
  * lie in one registered range. */
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
 
+/* Says on the channel bytecode what replays of a graph will run, in order. */
+void hal_log_replay(const char *label, const hal_launch *list, uint32_t n);
+
 /* While d captures by hal_capture_begin: what launches may point to beside registered ranges, and what calls have written;
  * such ranges may overlap. */
 rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;

@@ -633,8 +633,27 @@ static void pieces_are_no_forms_of_one_function(void **state) {
     rp_jit_free(f);
 }
 
+/* A function's graph has its list on the channel as one of a model has. */
+static void captured_lists_are_told(void **state) {
+    float x[N];
+    base_buf b;
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    (void)state;
+    if (runs_elsewhere()) return; /* a GPU's driver captures what the queue is given */
+    fill(x, 1);
+    CHECK_OK(make("reduce-overhead", "level=2 threads=1", &f, &err), &err);
+    heard_start(&b, "bytecode");
+    for (int k = 0; k < 3; k++) rp_output_free(call(f, x, N));
+    CHECK_HEARD(&b, "[bytecode] REPLAY LIST forward");
+    CHECK_HEARD(&b, "[bytecode]    0 LAUNCH ");
+    heard_done(&b);
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(captured_lists_are_told),
         cmocka_unit_test(names_are_those_of_torch),
         cmocka_unit_test(modes_hold_the_options_that_are_given),
         cmocka_unit_test(max_autotune_measures),
