@@ -7,6 +7,7 @@
 #include "backend/session.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "config/config.h"
 
 enum { MOST = 64, MOST_NAME = 64 };
 
@@ -74,6 +75,8 @@ static rp_status check(const rp_backend_desc *d, rp_error *err) {
         return rp_fail(err, RP_INVALID,
                        "backend name '%.80s' is not of letters, digits, _ and -, up to %d", d->name,
                        MOST_NAME - 1);
+    const char *absent = config_absent_backend(d->name);
+    if (absent) return rp_fail(err, RP_INVALID, "backend name '%s' is taken: %s", d->name, absent);
     return RP_OK;
 }
 

@@ -126,4 +126,7 @@ typedef rp_status (*config_key_fn)(void *user, const char *name, const char *val
 rp_status config_key_each(const rp_compilation_config *cfg, rp_key_scope scope, config_key_fn fn,
                           void *user, rp_error *err) RP_MUST_USE;
 
+/* Why a name of torch's list of backends is none here, and is not taken by another one; NULL for other names. */
+const char *config_absent_backend(const char *name);
+
 #endif

@@ -104,7 +104,7 @@ static rp_status set_backend(rp_compilation_config *cfg, const char *name, rp_er
 }
 
 /* Names of torch's list that stand for programs which cannot be called from here. */
-static const char *absent_backend(const char *name) {
+const char *config_absent_backend(const char *name) {
     static const struct {
         const char *name, *reason;
     } absent[] = {
@@ -146,7 +146,7 @@ static rp_status resolve_backend(rp_compilation_config *cfg, const rp_model_fact
     bool eager = strcasecmp(cfg->backend, "eager") == 0;
     bool given = cfg->backend[0] != '\0';
     char shown[CONFIG_SHOWN];
-    const char *absent = absent_backend(cfg->backend);
+    const char *absent = config_absent_backend(cfg->backend);
     if (absent)
         return rp_fail(err, RP_UNSUPPORTED, "backend=%s: %s", config_shown(cfg->backend, shown),
                        absent);

@@ -257,6 +257,10 @@ static void names_are_checked(void **state) {
     assert_string_equal(err.text, "backend 'reader' is there already; choose another name");
     d.name = "eager";
     assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+    d.name = "tvm"; /* which no setting could ever choose */
+    assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "backend name 'tvm' is taken: TVM compiles by its Python"));
+    assert_null(rp_backend_name(n));
     d.name = "two words";
     assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
     d.name = "other";
