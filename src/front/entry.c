@@ -5,7 +5,9 @@
 #include "autograph/memory.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
+#include "base/log.h"
 #include "front/recording.h"
+#include "ir/custom.h"
 
 enum { FEW = 32, ALIGN = 64 }; /* tensors on the stack; of an output in a block of several */
 
@@ -42,6 +44,18 @@ static rp_status note_written(const front_args *a, const rp_graph *g, bool **out
 }
 
 /* Takes over what t has of the entry. */
+/* Of splitting_ops that the user gave, once: a slip of the pen leaves one graph where there were to be pieces. Of a function that breaks
+ * its graph other parts may have the op. */
+static void tell_absent_ops(rp_jit *f, const rp_graph *g) {
+    const config_strs *ops = &f->config->splitting_ops;
+    if (f->told_ops || !ops->set || f->config->level != RP_LEVEL_PIECEWISE) return;
+    f->told_ops = true;
+    for (size_t i = 0; i < ops->n; i++)
+        if (!ir_graph_splits_at(g->ir, ops->v[i]))
+            base_log(RP_LOG_WARNING, "%s: splitting_ops: %s: no op of the graph has this name",
+                     f->name, ops->v[i]);
+}
+
 static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, compiler by,
                              front_entry **out, rp_error *err) {
     rp_status st = RP_OK;
@@ -56,6 +70,7 @@ static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, co
         RP_TRY_OUT(front_code_eager(f, t->graph, &e->result.code, err));
     else if (!t->recording)
         RP_TRY_OUT(front_code_make(f, t->graph, &of, &e->result.code, err));
+    if (!t->recording && by != OP_BY_OP) tell_absent_ops(f, t->graph);
     e->recording = t->recording;
     e->result.value = t->result;
     e->result.n_outputs = t->n_outputs;

@@ -185,7 +185,7 @@ struct rp_jit {
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
     front_mark *marks;     /* read by turn or lock, written by both */
     front_seen *seen;      /* by turn */
-    bool warned;           /* likewise */
+    bool warned, told_ops; /* likewise */
     bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
     bool had_differed;     /* before the last call */
     uint32_t next_number;  /* likewise */

@@ -651,9 +651,37 @@ static void captured_lists_are_told(void **state) {
     rp_jit_free(f);
 }
 
+/* Once, of what the user gave alone, however many graphs there are. */
+static void absent_splitting_ops_are_told(void **state) {
+    static const char told[] =
+        "forward: splitting_ops: nosuch::op: no op of the graph has this name";
+    float x[N];
+    base_buf b;
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    (void)state;
+    fill(x, 1);
+    CHECK_OK(make(NULL, "level=3 threads=1 splitting_ops=nosuch::op,reprise::neg", &f, &err), &err);
+    heard_start(&b, "");
+    rp_output_free(call(f, x, N));
+    rp_output_free(call(f, x, N - 1));
+    CHECK_HEARD(&b, told);
+    const char *first = strstr(b.data, told);
+    assert_null(strstr(first + 1, told));
+    assert_null(strstr(b.data, "reprise::neg: no op"));
+    rp_jit_free(f);
+    base_buf_clear(&b);
+    CHECK_OK(make(NULL, "level=3 threads=1", &f, &err), &err);
+    rp_output_free(call(f, x, N));
+    assert_true(!b.data || !strstr(b.data, "splitting_ops"));
+    heard_done(&b);
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_lists_are_told),
+        cmocka_unit_test(absent_splitting_ops_are_told),
         cmocka_unit_test(names_are_those_of_torch),
         cmocka_unit_test(modes_hold_the_options_that_are_given),
         cmocka_unit_test(max_autotune_measures),
