@@ -5,6 +5,7 @@
 
 #include "autograph/value.h"
 #include "base/alloc.h"
+#include "base/map.h"
 
 enum { MOST_TEXT = 200 }; /* bytes of a string in a log */
 
@@ -263,6 +264,31 @@ rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
                        "or as a state",
                        a->n_tensors, a->refused);
     return rp_fail(err, RP_NOMEM, "a call");
+}
+
+static rp_status check_names_of_map(const rp_value *v, rp_error *err) {
+    rp_status st = RP_OK;
+    base_map *m = base_map_new();
+    if (!m) return rp_fail(err, RP_NOMEM, "names of a map");
+    for (uint32_t i = 0; i < v->n && st == RP_OK; i++) {
+        uint64_t first;
+        const size_t len = strlen(v->name[i]);
+        if (base_map_get(m, v->name[i], len, &first))
+            st = rp_fail(err, RP_INVALID, "items %u and %u of a map are both named '%.80s'",
+                         (unsigned)first, i, v->name[i]);
+        else
+            st = base_map_put(m, v->name[i], len, i, err);
+    }
+    base_map_free(m);
+    return st;
+}
+
+rp_status front_check_names(const rp_value *v, rp_error *err) {
+    if (v->kind != RP_VALUE_LIST && v->kind != RP_VALUE_TUPLE && v->kind != RP_VALUE_MAP)
+        return RP_OK;
+    if (v->kind == RP_VALUE_MAP && v->n > 1) RP_TRY(check_names_of_map(v, err));
+    for (uint32_t i = 0; i < v->n; i++) RP_TRY(front_check_names(&v->item[i], err));
+    return RP_OK;
 }
 
 void front_args_done(front_args *a) {

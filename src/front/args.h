@@ -27,6 +27,8 @@ typedef struct front_args {
 
 /* v stays as long as a. RP_INVALID tells what is no value, and where. front_args_done also after a failure. */
 rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) RP_MUST_USE;
+/* RP_INVALID where two items of a map in v, which was read, have one name: which of them is meant? Asked of calls that no entry serves. */
+rp_status front_check_names(const rp_value *v, rp_error *err) RP_MUST_USE;
 void front_args_done(front_args *a);
 
 static inline rp_value_kind front_kind(uint64_t head) {

@@ -246,17 +246,26 @@ static rp_status call_new(calling *c, rp_error *err) {
     return make_entry(c, all_full ? PAST_ALL : PAST_LIMIT, counted, err);
 }
 
+static rp_status check_names(const calling *c, rp_error *err) {
+    rp_error why;
+    base_error_clear(&why);
+    rp_status st = front_check_names(c->a->value, &why);
+    return st == RP_OK ? st : rp_fail(err, st, "arguments of %s: %s", c->f->name, why.text);
+}
+
 static rp_status find_or_make(calling *c, rp_error *err) {
     rp_jit *f = c->f;
     c->to->ran = RP_RAN_REPLAY;
     if (f->eager) {
         if (is_running(f, NULL)) return refuse_inner(f, err);
+        RP_TRY(check_names(c, err));
         return call_eager(
             c, f->disabled ? "enable_if of the model says no" : "level 0 compiles nothing", err);
     }
     c->made.entry = front_entry_find(f, c->a);
     if (c->made.entry) return RP_OK;
     if (is_running(f, NULL)) return refuse_inner(f, err);
+    RP_TRY(check_names(c, err));
     if (!take(&f->turn)) return call_eager(c, BUSY, err);
     running r = {innermost, f, NULL};
     innermost = &r;

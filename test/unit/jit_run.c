@@ -640,9 +640,42 @@ static void inputs_have_the_line_that_fetches_them(void **state) {
     rp_jit_free(f);
 }
 
+static rp_status twice_of_map(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0].item[0].item[1]);
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_mul_scalar(t, 2));
+    return RP_OK;
+}
+
+/* Which of two items of one name is meant nobody can say. */
+static void items_of_one_name_are_refused(void **state) {
+    const char *const same[] = {"a", "b", "a"}, *const own[] = {"a", "b", "c"};
+    rp_value items[] = {f32_of(x, 1, 2, 0), f32_of(x, 1, 2, 0), rp_value_int(1)};
+    (void)state;
+    for (int level = 0; level <= 2; level += 2) {
+        rp_jit *f = jit_at(twice_of_map, level, RP_DYNAMIC_AUTO, NULL);
+        for (int k = 0; k < 4; k++) { /* before the first entry, and beside it */
+            rp_error err = {0};
+            rp_output *o = NULL;
+            rp_value map = rp_value_map(k % 2 ? own : same, items, 3),
+                     list = rp_value_list(&map, 1);
+            rp_value args = rp_value_tuple(&list, 1);
+            assert_int_equal(rp_jit_run(f, &args, &o, &err), k % 2 ? RP_OK : RP_INVALID);
+            assert_string_equal(err.text, k % 2 ? ""
+                                                : "arguments of forward: items 0 and 2 of a map "
+                                                  "are both named 'a'");
+            rp_output_free(o);
+        }
+        rp_jit_free(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_size_is_the_last_compile),
+        cmocka_unit_test(items_of_one_name_are_refused),
         cmocka_unit_test(an_empty_tensor_needs_no_address),
         cmocka_unit_test(an_answer_is_a_guard),
         cmocka_unit_test(an_op_that_wants_equal_sizes_is_a_guard),
