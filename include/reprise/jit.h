@@ -149,6 +149,7 @@ RP_API rp_graph *rp_jit_graph(const rp_jit_call *call);
 RP_API rp_tensor rp_jit_tensor(const rp_jit_call *call, const rp_value *v);
 /* x as a value of the result. The trace fails for a tensor of another graph. */
 RP_API rp_value rp_jit_value(rp_jit_call *call, rp_tensor x);
+RP_API rp_value rp_jit_value_at(rp_jit_call *call, rp_tensor x, const char *file, int line);
 
 /* ---- graph breaks: what the host wants to know, or to do, before the function returns ----
  *
@@ -176,6 +177,7 @@ RP_API bool rp_jit_failed(const rp_jit_call *call);
 /* With the line of the caller, as in tensor.h. */
 #ifndef RP_NO_SITES
 #define rp_jit_tensor(...) RP_AT("rp_jit_tensor", (rp_jit_tensor)(__VA_ARGS__))
+#define rp_jit_value(...) rp_jit_value_at(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 
 #ifdef __cplusplus

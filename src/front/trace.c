@@ -64,18 +64,24 @@ bool front_add_tensor(rp_jit_call *call, rp_tensor x) {
     return add_tensor(call, x) != 0;
 }
 
-rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
+rp_value rp_jit_value_at(rp_jit_call *call, rp_tensor x, const char *file, int line) {
     if (!call) return rp_value_none();
     if (x.graph != call->g || !trace_is_live(x)) {
         (void)rp_fail(&call->g->err, RP_INVALID,
                       "rp_jit_value: the tensor is of another graph than this call's%s",
                       trace_kept(x));
+        if (file)
+            (void)rp_at((rp_tensor){call->g, IR_NONE, call->g->id}, "rp_jit_value", file, line);
         return rp_value_none();
     }
     uint32_t rank = x.ref == IR_NONE ? 0 : ir_node_at(call->g->ir, x.ref)->shape.rank;
     rp_value v;
     put_fake(&v, rp_tensor_dtype(x), rank, add_tensor(call, x));
     return v;
+}
+
+rp_value(rp_jit_value)(rp_jit_call *call, rp_tensor x) {
+    return rp_jit_value_at(call, x, NULL, 0);
 }
 
 /* --- arguments ------------------------------------------------------------------------------------ */
