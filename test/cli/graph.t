@@ -51,10 +51,12 @@ schedule cpu {
 }
 $ reprise opt graph.ir --stage schedule-cuda | sed -n '/^schedule/,$p'
 schedule cuda {
-  launch threads 32 per_block 1 grain 283
-  %1 block
+  launch threads 128 per_block 8 per_sm 16 grain 222
+  buf held0 register
+  %1 half
     %4 thread
-    %14 thread
+    %8 thread
+    %18 thread
 }
 $ reprise opt graph.ir --stage c --isa amx >/dev/null
 ! reprise: warning: isa=amx becomes avx512: no amx templates yet
