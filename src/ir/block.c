@@ -107,12 +107,13 @@ static uint8_t double_to_f8(rp_dtype t, double v) {
     return (uint8_t)(sign | ((e + 6) << 3) | (uint8_t)(m * 16 - 8));
 }
 
+/* d*q+m, or d*(q-8), whose zero has the sign of d. */
 static void unpack_q4(const uint8_t *b, bool has_min, double *dst) {
-    double d = get_half(b), m = has_min ? get_half(b + 2) : -8 * d;
+    const double d = get_half(b), m = has_min ? get_half(b + 2) : 0;
     const uint8_t *q = b + (has_min ? 4 : 2);
-    for (int i = 0; i < 16; i++) {
-        dst[i] = (q[i] & 15) * d + m;
-        dst[i + 16] = (q[i] >> 4) * d + m;
+    for (int i = 0; i < BLOCK; i++) {
+        const int k = i < BLOCK / 2 ? q[i] & 15 : q[i - BLOCK / 2] >> 4;
+        dst[i] = has_min ? k * d + m : (k - 8) * d;
     }
 }
 

@@ -158,6 +158,21 @@ static void wide_integers_pack(void **state) {
 
 /* --- block formats -------------------------------------------------------------- */
 
+/* d * (q - 8) of a negative d and q = 8 is -0, whose bits bitcast tells. */
+static void a_zero_of_a_block_has_the_sign_of_its_scale(void **state) {
+    (void)state;
+    for (int negative = 0; negative < 2; negative++) {
+        uint8_t q4_0[18] = {0x00, negative ? 0xb8 : 0x38};
+        double v[32];
+        memset(q4_0 + 2, 0x88, 16);
+        ir_unpack(RP_DTYPE_Q4_0, q4_0, 32, v);
+        for (int i = 0; i < 32; i++) {
+            assert_true(v[i] == 0);
+            assert_int_equal(signbit(v[i]) != 0, negative);
+        }
+    }
+}
+
 static void blocks_are_ggufs(void **state) {
     uint8_t q4_0[18] = {0x00, 0x38}, q4_1[20] = {0x00, 0x38, 0x00, 0xc0}, q8_0[34] = {0x00, 0x3c};
     double v[32];
@@ -558,6 +573,7 @@ int main(void) {
         cmocka_unit_test(halves_are_exhaustive),
         cmocka_unit_test(plain_types_pack),
         cmocka_unit_test(wide_integers_pack),
+        cmocka_unit_test(a_zero_of_a_block_has_the_sign_of_its_scale),
         cmocka_unit_test(blocks_are_ggufs),
         cmocka_unit_test(ties_of_blocks_are_ggufs),
         cmocka_unit_test(packing_is_near_and_idempotent),
