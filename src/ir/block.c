@@ -281,8 +281,8 @@ void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst) {
 }
 
 double ir_bitcast(rp_dtype from, rp_dtype to, double v) {
-    uint8_t bytes[sizeof(double)];
-    double r;
+    uint8_t bytes[sizeof(double)] = {0};
+    double r = 0;
     ir_pack(from, &v, 1, bytes);
     ir_unpack(to, bytes, 1, &r);
     return r;

@@ -56,7 +56,7 @@ static double result_of(const ir_node *n, rp_dtype in, const double *x) {
 
 rp_status pass_fold_node(ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
-    double x[3];
+    double x[3] = {0};
     *out = r;
     if (!constants(g, n, x)) return RP_OK;
     rp_dtype in = ir_node_at(g, n->in[n->n_in - 1])->dtype;
