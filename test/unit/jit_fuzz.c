@@ -1,7 +1,7 @@
 /* Random functions with random questions on sizes, called with random sizes. Each returns, beside its tensors, what it was answered: so
  * a call must give the bits of level 0, and an entry whose guards hold must have been traced with the answers that level 0 gets.
  * So must functions that break, too, and go on with what has other sizes than what crossed the break, or write an argument.
- * Arguments: how many functions (default 600), and the first one; one in 200 is compiled. */
+ * Arguments: how many functions (default 600), the first one, and the level (1); one in 200 is compiled at level 2. */
 #include "support/jits.h"
 
 #include "front/front.h"
@@ -15,6 +15,7 @@ typedef struct program {
 } program;
 
 static uint32_t first_function, n_functions = 600;
+static int level_of = 1;
 
 static float data[3][ROOM];
 
@@ -312,7 +313,7 @@ static void entries_serve_what_they_were_traced_for(void **state) {
     (void)state;
     fill();
     for (uint32_t i = first_function; i < first_function + n_functions; i++)
-        right += try_function(i, 1, (rp_dynamic)(i % 3), false);
+        right += try_function(i, level_of, (rp_dynamic)(i % 3), false);
     assert_true(right > n_functions * CALLS / 2);
 }
 
@@ -320,8 +321,10 @@ static void compiled_ones_too(void **state) {
     (void)state;
     fill();
     uint32_t first = 1000 + first_function;
-    for (uint32_t i = first; i < first + (n_functions + 199) / 200; i++)
+    for (uint32_t i = first; i < first + (n_functions + 199) / 200; i++) {
         (void)try_function(i, 2, RP_DYNAMIC_ALL, false);
+        (void)try_function(i, 2, (rp_dynamic)(i % 3), true);
+    }
 }
 
 static void functions_with_breaks_are_right(void **state) {
@@ -329,7 +332,7 @@ static void functions_with_breaks_are_right(void **state) {
     (void)state;
     fill();
     for (uint32_t i = first_function; i < first_function + n; i++)
-        right += try_function(i, 1, (rp_dynamic)(i % 3), true);
+        right += try_function(i, level_of, (rp_dynamic)(i % 3), true);
     assert_true(right > n * CALLS / 2);
 }
 
@@ -342,5 +345,6 @@ int main(int argc, char **argv) {
     if (runs_elsewhere()) n_functions /= 60; /* each graph is compiled */
     if (argc > 1) n_functions = (uint32_t)atoi(argv[1]);
     if (argc > 2) first_function = (uint32_t)atoi(argv[2]);
+    if (argc > 3) level_of = atoi(argv[3]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
