@@ -266,10 +266,13 @@ static rp_status listen_to(child *c, base_buf *out, base_buf *codes, rp_error *e
     const bool may_end = c->wanted || c->ends_at;
     int64_t looked_at = base_now_ns();
     for (size_t more = 1, n = 1;;) {
-        const int ready = poll(p, 2, may_end ? POLL_MS : -1);
+        int ready = poll(p, 2, may_end ? POLL_MS : -1);
+        /* This process may have been stopped for long, and the program have ended meanwhile. */
+        if (ready < 0 && errno == EINTR) ready = poll(p, 2, 0);
         if (ready < 0 && errno != EINTR)
             return rp_fail(err, RP_IO, "cannot wait for '%s': %s", c->path, base_errno_text(errno));
-        if (may_end && (ready <= 0 || base_now_ns() - looked_at > POLL_MS * MS)) {
+        const bool ends = ready > 0 && p[0].revents;
+        if (may_end && !ends && (ready <= 0 || base_now_ns() - looked_at > POLL_MS * MS)) {
             look(c);
             looked_at = base_now_ns();
         }

@@ -235,6 +235,28 @@ static void who_is_left_behind_is_not_waited_for(void **state) {
     base_buf_done(&out);
 }
 
+/* A process that is stopped, as by Ctrl-Z, past the deadline of a program that has ended in time. */
+static void who_was_stopped_finds_what_has_ended(void **state) {
+    const char *const argv[] = {"sleep", "0.2", NULL};
+    int status = -1;
+    (void)state;
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        bool late = false;
+        const base_spawn_options o = {.limit_ns = 2 * INT64_C(1000000000), .out_late = &late};
+        int code = -1;
+        rp_error err = {0};
+        _exit(base_spawn_with(argv, &o, NULL, &code, &err) == RP_OK && code == 0 ? 0 : 1);
+    }
+    (void)usleep(100000);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    (void)usleep(2500000);
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_true(waitpid(pid, &status, 0) == pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void reap_all(int number) {
     const int before = errno;
     (void)number;
@@ -532,6 +554,7 @@ int main(void) {
         cmocka_unit_test(guarded_ones_end_with_us),
         cmocka_unit_test(late_ones_end_whatever_they_say),
         cmocka_unit_test(who_is_left_behind_is_not_waited_for),
+        cmocka_unit_test(who_was_stopped_finds_what_has_ended),
         cmocka_unit_test(codes_are_known_whoever_reaps),
         cmocka_unit_test(words_arrive_as_they_are),
         cmocka_unit_test(runs_without_a_standard_stream),
