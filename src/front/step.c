@@ -385,40 +385,40 @@ typedef struct keeping {
     uint8_t *mark;
 } keeping;
 
-static void keep_of(const keeping *k, ir_ref r, int64_t bytes) {
+static void keep_of(const keeping *k, ir_ref r) {
+    const int64_t bytes = bytes_of(k->s, r);
     if (bytes == 0 || bytes > FRONT_KEPT_ON_THE_WAY - k->s->kept_bytes) return;
     k->s->kept_bytes += bytes;
     k->mark[r] |= FRONT_OUT;
 }
 
+static bool is_to_compute(const keeping *k, ir_ref r) {
+    return !(k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) &&
+           is_computed(ir_node_at(k->s->rec->g->ir, r));
+}
+
 /* What is computed on the way to what is wanted is kept for the steps behind this one, which would compute it again, as far as there is room. */
 static void keep(void *user, ir_ref r) {
     const keeping *k = user;
-    const ir_node *n = ir_node_at(k->s->rec->g->ir, r);
-    if (k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) return;
-    if (is_computed(n) && !n->n_more) keep_of(k, r, bytes_of(k->s, r));
+    if (is_to_compute(k, r) && !ir_node_at(k->s->rec->g->ir, r)->n_more) keep_of(k, r);
 }
 
 /* The host may write memory of arguments, as soon as it runs: what was asked for before has values of before, as it has in the graph that is
  * made when it is known what is read. */
 static void keep_asked(const keeping *k) {
-    const ir_graph *g = k->s->rec->g->ir;
-    for (ir_ref r = 0; r < ir_graph_count(g); r++)
-        if (front_asked_at(k->s->rec, r) >= k->s->first &&
-            !(k->mark[r] & (FRONT_GIVEN | FRONT_OUT)) && is_computed(ir_node_at(g, r)))
-            keep_of(k, r, bytes_of(k->s, r));
+    for (ir_ref r = 0; r < ir_graph_count(k->s->rec->g->ir); r++)
+        if (front_asked_at(k->s->rec, r) >= k->s->first && is_to_compute(k, r)) keep_of(k, r);
 }
 
 /* What the effects overwrite of arguments may be read behind them. */
 static void keep_overwritten(const keeping *k, const ir_ref *effect, uint32_t n) {
-    const ir_graph *g = k->s->rec->g->ir;
     for (uint32_t e = 0; e < n; e++) {
-        const ir_node *x = ir_node_at(g, effect[e]);
+        const ir_node *x = ir_node_at(k->s->rec->g->ir, effect[e]);
         const uint64_t writes = ir_node_writes(x);
         for (uint32_t i = 0; i < x->n_in && i < 64; i++)
             if (writes >> i & 1 && !(k->mark[x->in[i]] & FRONT_OUT) &&
                 front_copies_old(k->s, x->in[i]))
-                keep_of(k, x->in[i], bytes_of(k->s, x->in[i]));
+                keep_of(k, x->in[i]);
     }
 }
 
