@@ -30,22 +30,11 @@ static counts rows_in(const ir_graph *g) {
     return n;
 }
 
-typedef double (*value_fn)(int64_t i, uint64_t seed);
-
-static void fill(both *b, value_fn value, uint64_t seed) {
-    for (uint32_t k = 0; value && k < b->l.n[IR_LEAF_INPUT]; k++) {
-        ir_value *v = &b->l.leaf[IR_LEAF_INPUT][k];
-        const rp_dtype t = ir_node_at(b->g, ir_leaf_at(b->g, IR_LEAF_INPUT, k))->dtype;
-        for (int64_t i = 0; rp_dtype_is_float(t) && i < v->n; i++)
-            v->data[i] = ir_round(t, value(i, seed));
-    }
-}
-
 /* want: kernels without passes. */
-static void equals_the_cpu(const char *text, uint64_t seed, value_fn value, counts want) {
+static void equals_the_cpu(const char *text, uint64_t seed, both_value_fn value, counts want) {
     rp_error err = {0};
     both b = both_of(text, seed);
-    fill(&b, value, seed);
+    both_fill(&b, value, seed);
     const counts are = rows_in(b.g);
     if (are.halves != want.halves || are.blocks != want.blocks)
         fail_msg("%s: %u and %u", text, are.halves, are.blocks);
@@ -96,7 +85,7 @@ static const int short_lengths[N_LENGTHS] = {1, 2, 15, 16, 17, 33, 100, 128};
 static const int long_lengths[N_LENGTHS] = {129, 511, 513, 1000, 1024, 4095, 4097, 8192};
 
 /* Reductions of rows of a length each, which share their kernel. */
-static void all_kinds(const char *type, int rows, value_fn value, uint64_t seed,
+static void all_kinds(const char *type, int rows, both_value_fn value, uint64_t seed,
                       const int lengths[N_LENGTHS]) {
     base_buf b, ret;
     base_buf_init(&b, 0);

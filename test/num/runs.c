@@ -20,23 +20,11 @@ static uint32_t runs_in(const ir_graph *g) {
     return n;
 }
 
-/* NULL: whatever the leaves hold. */
-typedef double (*value_fn)(int64_t i, uint64_t seed);
-
-static void fill(both *b, value_fn value, uint64_t seed) {
-    for (uint32_t k = 0; value && k < b->l.n[IR_LEAF_INPUT]; k++) {
-        ir_value *v = &b->l.leaf[IR_LEAF_INPUT][k];
-        const rp_dtype t = ir_node_at(b->g, ir_leaf_at(b->g, IR_LEAF_INPUT, k))->dtype;
-        for (int64_t i = 0; rp_dtype_is_float(t) && i < v->n; i++)
-            v->data[i] = ir_round(t, value(i, seed));
-    }
-}
-
 /* n_runs: kernels of runs without passes. */
-static void equals_the_cpu(const char *text, uint64_t seed, value_fn value, uint32_t n_runs) {
+static void equals_the_cpu(const char *text, uint64_t seed, both_value_fn value, uint32_t n_runs) {
     rp_error err = {0};
     both b = both_of(text, seed);
-    fill(&b, value, seed);
+    both_fill(&b, value, seed);
     assert_int_equal(runs_in(b.g), n_runs);
     /* What may be an infinity or cancels out is near nothing. */
     if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s: %s", text, b.at, err.text);
@@ -92,7 +80,7 @@ static double never(int64_t i, uint64_t seed) {
 }
 
 /* Rows, columns beside each other and columns alone, of one length. */
-static void all_kinds(const char *type, int n, value_fn value) {
+static void all_kinds(const char *type, int n, both_value_fn value) {
     const bool ints = type[0] == 'i' || type[0] == 'u', split = n >= 32768;
     base_buf b;
     base_buf_init(&b, 0);

@@ -59,6 +59,19 @@ static inline both both_of(const char *text, uint64_t seed) {
     return b;
 }
 
+/* Element i of a float input. */
+typedef double (*both_value_fn)(int64_t i, uint64_t seed);
+
+/* NULL: inputs have what the seed gave them. */
+static inline void both_fill(both *b, both_value_fn value, uint64_t seed) {
+    for (uint32_t k = 0; value && k < b->l.n[IR_LEAF_INPUT]; k++) {
+        ir_value *v = &b->l.leaf[IR_LEAF_INPUT][k];
+        const rp_dtype t = ir_node_at(b->g, ir_leaf_at(b->g, IR_LEAF_INPUT, k))->dtype;
+        for (int64_t i = 0; rp_dtype_is_float(t) && i < v->n; i++)
+            v->data[i] = ir_round(t, value(i, seed));
+    }
+}
+
 static inline plan_run_options both_compiled(gen_isa isa) {
     return (plan_run_options){.backend = host.backend ? host.backend : &compile_inductor,
                               .isa = isa,
