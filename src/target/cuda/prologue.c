@@ -175,37 +175,42 @@ static bool only_epilogues_read(const lowerer *L, ir_ref r, ir_ref made, ir_dim 
     return true;
 }
 
-/* The rows that a group gathers and rounds, where it gathers else what goes with them; IR_NONE: that is not all. */
-static ir_ref find_gathered(lowerer *L, const pass_group *gr, target_gathered *out) {
-    ir_ref made = IR_NONE, *more = base_arena_array(L->arena, gr->n_nodes + 1u, sizeof *more);
+/* The rows that a group gathers and rounds, where it gathers else what goes with them; *made IR_NONE: that is not all. */
+static rp_status find_gathered(lowerer *L, const pass_group *gr, ir_ref *made,
+                               target_gathered *out) {
+    ir_ref rounded = IR_NONE, *more = base_arena_array(L->arena, gr->n_nodes + 1u, sizeof *more);
+    *made = IR_NONE;
+    if (!more) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     *out = (target_gathered){.more = more};
-    for (uint32_t i = 0; more && i < gr->n_nodes; i++) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++) {
         const ir_ref r = gr->nodes[i];
         const ir_node *n = ir_node_at(L->g, r);
         const bool rounds = n->op == IR_cast && n->dtype == RP_DTYPE_BF16 && L->f->stored[r] &&
                             is_plain_gather(L, n->in[0]);
-        if ((!rounds && !is_plain_gather(L, r)) || (rounds && made != IR_NONE)) return IR_NONE;
+        if ((!rounds && !is_plain_gather(L, r)) || (rounds && rounded != IR_NONE)) return RP_OK;
         if (rounds) {
-            made = r;
+            rounded = r;
             out->table = ir_node_at(L->g, n->in[0])->in[0];
             out->at = ir_node_at(L->g, n->in[0])->in[1];
         } else if (L->f->stored[r]) {
             more[out->n_more++] = r;
         }
     }
-    if (made == IR_NONE) return IR_NONE;
-    const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, made));
-    bool all = only_tensor_products_read(L, made, rows);
+    if (rounded == IR_NONE) return RP_OK;
+    const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, rounded));
+    bool all = only_tensor_products_read(L, rounded, rows);
     for (uint32_t i = 0; i < out->n_more; i++)
-        all = all && only_epilogues_read(L, more[i], made, rows);
-    return all ? made : IR_NONE;
+        all = all && only_epilogues_read(L, more[i], rounded, rows);
+    if (all) *made = rounded;
+    return RP_OK;
 }
 
 /* Rows that products of few rows gather. */
 static rp_status offer_gathered(lowerer *L, const pass_group *gr, int64_t *out) {
-    target_gathered found;
-    const ir_ref made = find_gathered(L, gr, &found);
+    target_gathered found = {0};
+    ir_ref made;
     int64_t k;
+    RP_TRY(find_gathered(L, gr, &made, &found));
     if (made == IR_NONE ||
         !ir_dim_is_const(ir_graph_dims(L->g), ir_node_at(L->g, made)->shape.dim[1], &k))
         return RP_OK;
