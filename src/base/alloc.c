@@ -23,6 +23,7 @@ static _Atomic size_t n_live;
 static _Atomic uint64_t n_calls;
 static _Atomic uint64_t fail_at; /* value of n_calls that fails; 0 = none */
 static atomic_bool fired;
+static atomic_bool counts_arenas;
 
 bool base_mul_size(size_t a, size_t b, size_t *out) {
     size_t r;
@@ -130,4 +131,12 @@ bool base_alloc_fail_nth(uint64_t n) {
     bool had_fired = atomic_exchange(&fired, false);
     atomic_store(&fail_at, n ? atomic_load(&n_calls) + n : 0);
     return had_fired;
+}
+
+void base_alloc_count_arenas(bool on) {
+    atomic_store(&counts_arenas, on);
+}
+
+bool base_alloc_arena_fails(void) {
+    return atomic_load_explicit(&counts_arenas, memory_order_relaxed) && count_call();
 }

@@ -25,6 +25,11 @@ uint64_t base_alloc_count(void);
 /* Fails the n-th allocation from now (1 = the next); 0 turns it off. Returns
  * whether the previous setting had fired. For tests. */
 bool base_alloc_fail_nth(uint64_t n);
+/* Whether what an arena hands out counts as an allocation, too, not its blocks alone: so each place that may find no memory
+ * is one that can fail, wherever blocks end. Off at start. For tests. */
+void base_alloc_count_arenas(bool on);
+/* Counts an allocation of an arena; true when it is the one to fail. */
+bool base_alloc_arena_fails(void);
 
 /* Checked arithmetic: false on overflow, *out untouched then. */
 bool base_mul_size(size_t a, size_t b, size_t *out);

@@ -51,7 +51,7 @@ static char *add_chunk(base_arena *a, size_t size) {
 
 void *base_arena_alloc(base_arena *a, size_t size) {
     size_t padded;
-    if (!base_add_size(size, ALIGN - 1, &padded)) return NULL;
+    if (base_alloc_arena_fails() || !base_add_size(size, ALIGN - 1, &padded)) return NULL;
     padded &= ~(size_t)(ALIGN - 1);
     if (padded == 0) padded = ALIGN;
     if (padded > a->left) {

@@ -70,11 +70,11 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
             return rp_fail(err, RP_INVALID, "%s: %s has %u entries; a tensor has at most %d axes",
                            op, key, a->n, IR_MAX_RANK);
         if (table[a->key].type == IR_ATTR_TYPE_DIMS && !valid_dims(t, a->u.dims, a->n))
-            return rp_fail(err, RP_INVALID, "%s: %s holds an invalid size", op, key);
+            return rp_fail(err, ir_dims_refusal(t), "%s: %s holds an invalid size", op, key);
         return RP_OK;
     case IR_ATTR_TYPE_DIM:
         if (valid_dims(t, &a->u.dim, 1)) return RP_OK;
-        return rp_fail(err, RP_INVALID, "%s: %s is an invalid size", op, key);
+        return rp_fail(err, ir_dims_refusal(t), "%s: %s is an invalid size", op, key);
     case IR_ATTR_TYPE_TYPES:
         if (a->n < 1 || a->n > IR_MAX_RESULTS)
             return rp_fail(err, RP_INVALID, "%s: %s has %u entries; 1 to %u are possible", op, key,

@@ -276,6 +276,10 @@ bool ir_dims_exhausted(const ir_dims *t) {
     return t->exhausted;
 }
 
+rp_status ir_dims_refusal(const ir_dims *t) {
+    return t->exhausted ? RP_NOMEM : RP_INVALID;
+}
+
 ir_dims *ir_dims_new(base_arena *arena) {
     ir_dims *t = base_arena_alloc(arena, sizeof *t);
     if (!t) return NULL;

@@ -34,6 +34,8 @@ ir_dims *ir_dims_new(base_arena *arena); /* NULL when memory is exhausted */
 #define IR_DIM_BAD UINT32_MAX
 /* Memory ran out in a constructor: an IR_DIM_BAD may be that and no overflow. */
 bool ir_dims_exhausted(const ir_dims *t);
+/* What a size that could not be made is refused with: RP_INVALID, or RP_NOMEM where memory was exhausted. */
+rp_status ir_dims_refusal(const ir_dims *t);
 ir_dim ir_dim_const(ir_dims *t, int64_t v);
 /* Same name again gives the same symbol; its range must then be equal. */
 ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int64_t divisor);

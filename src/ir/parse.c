@@ -71,7 +71,8 @@ static rp_status symbol(parser *s) {
     if (ir_dims_find(ir_graph_dims(s->in.g), sym) != UINT32_MAX)
         return FAIL("size symbol '%s' is declared already", sym);
     if (ir_dim_symbol(ir_graph_dims(s->in.g), sym, lo, hi, by) == IR_DIM_BAD)
-        return FAIL(
+        return ir_read_fail(
+            &s->in, s->in.p, ir_dims_refusal(ir_graph_dims(s->in.g)),
             "bad size symbol: [min,max] by d wants a name, min <= max and a multiple of d in it");
     return RP_OK;
 }

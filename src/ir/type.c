@@ -74,8 +74,8 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
     for (uint32_t i = 0; i < shape->rank; i++) {
         ir_dim_bounds(t, shape->dim[i], &lo, &hi);
         if (shape->dim[i] == IR_DIM_BAD)
-            return rp_fail(err, RP_INVALID, "%s: the size of axis %u is invalid or overflows", what,
-                           i);
+            return rp_fail(err, ir_dims_refusal(t),
+                           "%s: the size of axis %u is invalid or overflows", what, i);
         if (lo < 0 && ir_dim_le(t, ir_dim_const(t, 0), shape->dim[i]) != IR_TRUE)
             return rp_fail(err, RP_INVALID, "%s: axis %u of %s %s negative", what, i,
                            ir_shape_text(g, dtype, shape).s, hi < 0 ? "is" : "may be");

@@ -32,7 +32,7 @@ kir_ref kir_dim(kir_func *f, const ir_dims *src, ir_dim d) {
     if (f->failed) return KIR_NONE;
     own = src == f->dims ? d : ir_dim_import(f->dims, src, d);
     if (own == IR_DIM_BAD) {
-        kir_fail(f, RP_INVALID, "a dim cannot be imported (overflow, or out of memory)");
+        kir_fail(f, ir_dims_refusal(f->dims), "a size of the graph is too large for a kernel");
         return KIR_NONE;
     }
     if (ir_dim_is_const(f->dims, own, &v)) return kir_const_i(f, v);

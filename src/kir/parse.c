@@ -178,8 +178,8 @@ static rp_status read_symbol(parser *ps) {
     if (ir_dims_find(ps->f->dims, name) != UINT32_MAX)
         return BAD(ps, RP_INVALID, "symbol %s twice", name);
     if (lo > hi || by < 1 || ir_dim_symbol(ps->f->dims, name, lo, hi, by) == IR_DIM_BAD) {
-        return BAD(ps, RP_INVALID, "symbol %s: bad range %lld..%lld by %lld", name, (long long)lo,
-                   (long long)hi, (long long)by);
+        return BAD(ps, ir_dims_refusal(ps->f->dims), "symbol %s: bad range %lld..%lld by %lld",
+                   name, (long long)lo, (long long)hi, (long long)by);
     }
     return RP_OK;
 }

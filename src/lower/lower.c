@@ -492,6 +492,12 @@ rp_status lower_graph(const ir_graph *g, const lower_target *t, const lower_opti
     *out = p;
     p.arena = NULL;
 out:
+    /* What a size that found no memory led to says nothing of the graph. */
+    if (st != RP_OK &&
+        (ir_dims_exhausted(ir_graph_dims(g)) || (p.dims && ir_dims_exhausted(p.dims)))) {
+        local.code = RP_OK;
+        st = rp_fail(&local, RP_NOMEM, "sizes of a piece");
+    }
     if (st != RP_OK) st = rp_fail(err, local.code != RP_OK ? local.code : st, "%s", local.text);
     base_buf_done(&L.source);
     if (t->done) t->done(&L);

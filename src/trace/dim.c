@@ -83,8 +83,7 @@ static rp_dim refuse_symbol(rp_graph *g, const char *name, int64_t min, int64_t 
                       ": a name is a letter or _, then letters, digits and _, 63 bytes at most; a "
                       "bound is at most 2^61, or INT64_MAX for none");
     }
-    (void)rp_fail(&g->err, ir_dims_exhausted(t) ? RP_NOMEM : RP_INVALID, "%s",
-                  b.failed ? "out of memory" : b.data);
+    (void)rp_fail(&g->err, ir_dims_refusal(t), "%s", b.failed ? "out of memory" : b.data);
     base_buf_done(&b);
     return invalid(g);
 }
@@ -126,7 +125,7 @@ static rp_dim refuse(rp_graph *g, rp_dim a, const char *op, rp_dim b, const char
     base_buf_printf(&text, ") %s (", op);
     put_dim(&text, b);
     base_buf_printf(&text, "): %s", why);
-    (void)rp_fail(&g->err, ir_dims_exhausted(ir_graph_dims(g->ir)) ? RP_NOMEM : RP_INVALID, "%s",
+    (void)rp_fail(&g->err, ir_dims_refusal(ir_graph_dims(g->ir)), "%s",
                   text.failed ? "out of memory" : text.data);
     base_buf_done(&text);
     return invalid(g);

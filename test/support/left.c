@@ -141,6 +141,7 @@ static void look(int status, void *unused) {
 /* First of all, so that its look is the last thing that happens. */
 __attribute__((constructor(150))) static void begin(void) {
     self = getpid();
+    base_alloc_count_arenas(true); /* each place that may find no memory is one that can fail */
     json_set_alloc_funcs(json_get, json_give);
     files_before = tree_open_files();
     if (on_exit(look, NULL) != 0) abort();
