@@ -14,6 +14,13 @@ told() {
     cat -v | grep -v '^\[inductor\] ' | sed -E 's/[0-9]+(\.[0-9]+)? ms/N ms/g; s/(\.c"?(:|, line ))[0-9]+/\1N/g; s/(difference[^0-9]*)[0-9].*/\1N/
         s/[0-9]+ compiler runs, [0-9]+ from the cache/N compiler runs, N from the cache/'
 }
+# again NAME: it ran once in its folder.
+again() {
+    code >"$own/code"
+    [ -s "$own/code" ] || return # it has a folder of its own
+    REPRISE_CACHE_DIR=$own/cache "$bin/${1%%-*}" "${args[@]}" >/dev/null 2>"$own/err" || echo "FAIL $1-again: $(tail -n 1 "$own/err")"
+    if code | diff "$own/code" - >"$own/diff"; then echo "PASS $1-warm"; else echo "FAIL $1-warm: it compiled: $(head -n 3 "$own/diff" | tr '\n' ' ')"; fi
+}
 code() { find "$own/cache" -path '*/objects/code/*' -printf '%p %i\n' 2>/dev/null | sort; }
 for want in "$here"/*.txt; do
     name=$(basename "$want" .txt)
@@ -30,8 +37,10 @@ for want in "$here"/*.txt; do
     # Without the sources a break has no line to show.
     [ -d examples ] || { sed '/^\[graph_breaks\]     /d' "$want" >"$own/want" && want=$own/want; }
     if diff "$want" "$own/told" >"$own/diff"; then echo "PASS $name"; else echo "FAIL $name: $(head -n 3 "$own/diff" | tr '\n' ' ') $(tail -n 1 "$own/err")"; fi
-    code >"$own/code"
-    [ -s "$own/code" ] || continue # it has a folder of its own
-    REPRISE_CACHE_DIR=$own/cache "$bin/${name%%-*}" "${args[@]}" >/dev/null 2>"$own/err" || echo "FAIL $name-again: $(tail -n 1 "$own/err")"
-    if code | diff "$own/code" - >"$own/diff"; then echo "PASS $name-warm"; else echo "FAIL $name-warm: it compiled: $(head -n 3 "$own/diff" | tr '\n' ' ')"; fi
+    again "$name"
 done
+# What it prints is held against a text of its own by test/front.
+args=() own=$tmp/recompile
+mkdir -p "$own"
+REPRISE_CACHE_DIR=$own/cache "$bin/recompile" >/dev/null 2>"$own/err" || echo "FAIL recompile: $(tail -n 1 "$own/err")"
+again recompile
