@@ -192,7 +192,7 @@ static void eval_concat(eval_state *s, const ir_node *n, ir_value *out) {
 
 static void eval_gather(eval_state *s, const ir_node *n, ir_value *out) {
     const ir_value *table = in(s, n, 0), *idx = in(s, n, 1);
-    int64_t rows = table->dim[0], width = table->n / rows;
+    int64_t rows = table->dim[0], width = rows ? table->n / rows : 0;
     bool wide = ir_node_at(s->g, n->in[1])->dtype == RP_DTYPE_I64;
     for (int64_t i = 0; width > 0 && i < idx->n; i++) {
         int64_t r = wide ? ir_value_int(idx, i) : ir_to_i64(idx->data[i]);
