@@ -55,6 +55,8 @@ void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max);
 ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k);
+/* Whether one of `of` is known to be 0 where d, which is not negative, is 0: of 8*B*T with B, T. Asks nobody. */
+bool ir_dim_empty_with(ir_dims *t, ir_dim d, const ir_dim *of, uint32_t n);
 
 /* Asked where ranges and divisors leave a question of ir_dim_eq, ir_dim_le or ir_dim_divisible open; true: it is assumed to hold, by
  * who set the hook, and answered IR_TRUE. Forms may be made inside. NULL (a new table): such a question is IR_UNKNOWN. */

@@ -139,7 +139,8 @@ static rp_status infer_gather(ir_rule *r) {
     RP_TRY(want_index(r));
     if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", IR_TYPE(r, 0));
-    if (!is_empty(r, x) && !has_some(r, t->dim[0]))
+    if (!is_empty(r, x) && !ir_dim_empty_with(r->dims, t->dim[0], x->dim, x->rank) &&
+        !has_some(r, t->dim[0]))
         return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", IR_TYPE(r, 0));
     if (x->rank + t->rank - 1 > IR_MAX_RANK)
         return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes",

@@ -133,6 +133,38 @@ static void questions_are_answered(void **state) {
 }
 
 /* What estimates take a size for. */
+/* T is 1 at least, S and R may be 0. */
+static void what_is_empty_with_another(void **state) {
+    static const struct {
+        const char *size, *of, *more;
+        bool known;
+    } cases[] = {
+        {"8*S", "S", "1", true},         {"8*S", "3*S", "1", true},
+        {"S*T", "S", "1", true},         {"S*T", "T", "1", false},
+        {"S", "2*S+T-1", "1", false},    {"S*R", "S", "1", false},
+        {"S*R", "S", "R", true},         {"S*R", "S*R", "1", true},
+        {"S+R", "S", "1", true},         {"S+R", "S+R", "1", true},
+        {"S*R+R*R", "R", "1", true},     {"S*R+R*R", "S+R", "R", true},
+        {"S*T+R*T", "S+R", "1", true},   {"8*T-8", "T-1", "1", true},
+        {"T-1", "S", "1", false},        {"S+1", "R", "1", true},
+        {"T", "S", "1", true},           {"S//2", "S", "1", false},
+        {"8*(S//2)", "S//2", "1", true}, {"S%4", "S", "1", false},
+        {"0", "S", "1", false},          {"0", "0", "1", true},
+        {"S", "S+1", "1", false},        {"R*S*T", "R*T", "S*T", true},
+        {"R*S*T", "R*T", "T", false},
+    };
+    fixture *f = *state;
+    ir_dims *t = f->t;
+    (void)ir_dim_symbol(t, "R", 0, 9, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ir_dim of[] = {parse(t, cases[i].of), parse(t, cases[i].more)};
+        if (ir_dim_empty_with(t, parse(t, cases[i].size), of, 2) != cases[i].known)
+            fail_msg("%s is 0 with %s and %s", cases[i].size, cases[i].of, cases[i].more);
+    }
+    assert_false(ir_dim_empty_with(t, IR_DIM_BAD, &f->S, 1));
+    assert_false(ir_dim_empty_with(t, f->S, NULL, 0));
+}
+
 static void unknown_sizes_have_a_nominal_one(void **state) {
     fixture *f = *state;
     ir_dim free = ir_dim_symbol(f->t, "N", 0, INT64_MAX, 1);
@@ -371,7 +403,7 @@ static void check_values(fixture *f, ir_dim d, const tree *e, const char *text,
 }
 
 static void check_pair(fixture *f, ir_dim a, const tree *ea, ir_dim b, const tree *eb) {
-    bool eq = true, ne = true, le = true, gt = true;
+    bool eq = true, ne = true, le = true, gt = true, least = true, none = true;
     for (int64_t i = 0; i < 40 * 8 * 4; i++) {
         int64_t v[3] = {1 + i % 40, i / 40 % 8, 16 + i / 320 % 4 * 16};
         int64_t x = tree_eval(ea, v), y = tree_eval(eb, v);
@@ -379,7 +411,10 @@ static void check_pair(fixture *f, ir_dim a, const tree *ea, ir_dim b, const tre
         ne = ne && x != y;
         le = le && x <= y;
         gt = gt && x > y;
+        least = least && x >= 0;
+        none = none && (x != 0 || y == 0);
     }
+    if (least && ir_dim_empty_with(f->t, a, &b, 1)) assert_true(none);
     ir_tri q = ir_dim_eq(f->t, a, b), l = ir_dim_le(f->t, a, b);
     if (q == IR_TRUE || a == b) assert_true(eq);
     if (q == IR_FALSE) assert_true(ne);
@@ -497,6 +532,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(programs_that_are_none_have_no_bounds, setup, teardown),
         cmocka_unit_test_setup_teardown(equal_forms_are_one_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_are_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_empty_with_another, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_sizes_have_a_nominal_one, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_text_is_refused, setup, teardown),
