@@ -42,7 +42,7 @@ typedef enum rp_dtype {
 } rp_dtype;
 
 /* f64 has the arithmetic that IEEE 754 defines, exp, log, pow, sigmoid, sin, cos, tanh, erf, comparisons, reductions, cumsum, sort,
- * moves and products, in double precision throughout; top-k wants a cast to f32. f8e4m3fn and f8e5m2 are torch.float8_e4m3fn and
+ * moves and products, in double precision throughout. f8e4m3fn and f8e5m2 are torch.float8_e4m3fn and
  * torch.float8_e5m2: they are stored, moved, compared and cast; other ops want them cast first. */
 
 /* "f32"; "?" outside the enum. */

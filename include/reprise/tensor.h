@@ -138,7 +138,7 @@ RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true alon
 
 /* Along an axis. cumsum: element i is the sum of elements 0 to i. topk: the k largest of the last axis, the largest first and of
  * equals the first, a NaN as largest; indices are i32. sort: equals keep their order in both directions, a NaN as largest; of
- * floats and integers; topk of f64 and i64 wants a cast. A result that is NULL is not given. */
+ * floats and integers; topk of f64 and i64 sorts. A result that is NULL is not given. */
 RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
 /* The product, largest and least of elements 0 to i, values alone: loops of the graph, a step an element. A NaN stays; cummax and cummin want an axis that is not
  * empty. */

@@ -399,6 +399,48 @@ static void an_empty_axis_is_turned_around(void **state) {
     }
 }
 
+/* Of types whose numbers differ where those of float32 do not. */
+static void the_largest_of_wide_types(void **state) {
+    static const double x[] = {1,          1 + 0x1p-50, (double)NAN, -(double)INFINITY,
+                               0x1p53 + 2, 0x1p53 + 2,  0x1p53,      1 + 0x1p-51};
+    static const double at[] = {2, 4, 5, 6, 1, 7, 0, 3};
+    double y[8];
+    (void)state;
+    for (int k = 1; k <= 8; k++) {
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor v, i;
+        rp_topk(row_of(g, RP_DTYPE_F64, x, 8), k, &v, NULL);
+        finish(g, v, y, k);
+        for (int j = 0; j < k; j++)
+            assert_true(isnan(x[(int)at[j]]) ? isnan(y[j]) : y[j] == x[(int)at[j]]);
+        g = rp_graph_new("edges");
+        rp_topk_along(row_of(g, RP_DTYPE_F64, x, 8), k, 0, NULL, &i);
+        finish(g, i, y, k);
+        check_all("places", y, at, k);
+    }
+    for (int k = 1; k <= 7; k++) {
+        static const int64_t n[] = {3, 4, 0, INT64_MIN, INT64_MAX, (1LL << 53) + 1, 1LL << 53};
+        static const double order[] = {4, 5, 6, 1, 0, 2, 3};
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor one[7], i;
+        for (int j = 0; j < 7; j++) one[j] = rp_const_int(g, RP_DTYPE_I64, n[j]);
+        rp_topk(rp_stack(one, 7, 0), k, NULL, &i);
+        finish(g, i, y, k);
+        check_all("places of integers", y, order, k);
+    }
+    for (int k = 0; k < 3; k++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor v;
+        rp_topk(rp_slice(row_of(g, RP_DTYPE_I64, x, 2), 0, 0, 1), k == 1 ? 1 : k, &v, NULL);
+        assert_int_equal(rp_graph_finish(g, &v, 1, &err), k == 1 ? RP_OK : RP_INVALID);
+        if (k != 1)
+            assert_non_null(
+                strstr(err.text, "must be from 1 to the size of the last axis of i64[1]"));
+        rp_graph_free(g);
+    }
+}
+
 /* --- arguments that do not count --------------------------------------------------------- */
 
 /* Of a convolution over one axis, what is said of another. */
@@ -600,6 +642,7 @@ int main(void) {
         cmocka_unit_test(steps_of_any_length),
         cmocka_unit_test(steps_along_six_axes),
         cmocka_unit_test(an_empty_axis_is_turned_around),
+        cmocka_unit_test(the_largest_of_wide_types),
         cmocka_unit_test(a_line_has_one_axis),
         cmocka_unit_test(null_is_an_error),
         cmocka_unit_test(operands_of_no_graph_are_told),
