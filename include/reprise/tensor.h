@@ -245,7 +245,8 @@ RP_API rp_tensor rp_dot_general(rp_tensor a, rp_tensor b, const rp_dot_dims *d);
  * with trans_b; ends i32[G] or i64[G], ascending, and a group may be empty. f32[M,N] as of rp_matmul; rows behind the last group are 0. torch.nn.functional.grouped_mm,
  * whose product of equally long groups is rp_matmul. Its loop computes M rows, rounded up to tiles in each group, and copies a matrix a tile. */
 RP_API rp_tensor rp_grouped_mm(rp_tensor a, rp_tensor b, bool trans_b, rp_tensor ends);
-/* torch.einsum of 1 to RP_EINSUM_OPERANDS tensors, "bqd,bkd->bqk": a letter an axis, each once in a term; without "->" as numpy. Products are of two at a time, from the left. */
+/* torch.einsum of 1 to RP_EINSUM_OPERANDS tensors, "bqd,bkd->bqk": a letter an axis, each once in a term, which has none for a scalar; without
+ * "->" as numpy. Products are of two at a time, from the left; of f16 and bf16 they are f32. */
 #define RP_EINSUM_OPERANDS 8
 RP_API rp_tensor rp_einsum(const char *equation, const rp_tensor *x, uint32_t n);
 /* Rounds f32[...,K] to a block format (RP_DTYPE_I16B32) and back. */

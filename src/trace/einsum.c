@@ -79,7 +79,7 @@ static bool read_result(rp_graph *g, equation *e, const char *p) {
 static bool parse(rp_graph *g, equation *e, const rp_tensor *x, uint32_t n) {
     const char *p = e->text;
     do {
-        if (*p == ',') p++;
+        if (e->n > 0) p++; /* the comma; the first term may have no letter */
         if (e->n == n) return fail(g, e, "it has more terms than there are operands");
         if (!read_letters(g, e, &p, &e->in[e->n])) return false;
         if (*p && *p != ',' && *p != '-') return fail(g, e, unread);
@@ -116,7 +116,7 @@ static rp_tensor arrange(rp_tensor x, const letters *of, const letters *to) {
     return x;
 }
 
-/* The product of a and b, with the letters of `to`, in any order: *have. */
+/* The product of a and b, with the letters of `to`, in any order: *have. Of f16 and bf16 it is f32, whether something is summed or not. */
 static rp_tensor product(rp_tensor a, const letters *la, rp_tensor b, const letters *lb,
                          const letters *to, letters *have) {
     rp_dot_dims d = {0};
@@ -132,7 +132,7 @@ static rp_tensor product(rp_tensor a, const letters *la, rp_tensor b, const lett
     }
     if (d.n_contract == 0) {
         *have = *to;
-        return rp_mul(arrange(a, la, to), arrange(b, lb, to));
+        return rp_mul(trace_core(arrange(a, la, to)), trace_core(arrange(b, lb, to)));
     }
     for (uint32_t i = 0; i < la->n; i++)
         if (!has(lb, la->at[i]) && have->n < RP_MAX_RANK) have->at[have->n++] = la->at[i];

@@ -90,6 +90,9 @@ static void sums_of_products_are_einstein_s(void **state) {
                  {"abe,bc->ac", {"abe", "bc"}, "ac"},
                  {"ab,bc,cd->ad", {"ab", "bc", "cd"}, "ad"},
                  {"ab,a,b->", {"ab", "a", "b"}, ""},
+                 {",ab->ba", {"", "ab"}, "ba"},
+                 {"a,,b->ab", {"a", "", "b"}, "ab"},
+                 {" ,->", {"", ""}, ""},
                  {"ab,cb,bd,d->ca", {"ab", "cb", "bd", "d"}, "ca"}};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");

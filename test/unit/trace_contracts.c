@@ -144,6 +144,36 @@ static void einsum_implies_a_result(void **state) {
     }
 }
 
+/* Also of what is not summed, and of a product with a third operand. */
+static void products_of_narrow_floats_are_wide(void **state) {
+    static const struct {
+        const char *text, *type;
+        rp_dtype t[3];
+        uint32_t n;
+    } cases[] = {
+        {"ab,ab->ab", "f32[2,2]", {RP_DTYPE_F16, RP_DTYPE_F16}, 2},
+        {"ab,bc->ac", "f32[2,2]", {RP_DTYPE_BF16, RP_DTYPE_F16}, 2},
+        {"ab,ba->ba", "f32[2,2]", {RP_DTYPE_BF16, RP_DTYPE_F16}, 2},
+        {"ab,bc,ac->ac", "f32[2,2]", {RP_DTYPE_F16, RP_DTYPE_F16, RP_DTYPE_F16}, 3},
+        {"ab,ab->ab", "f64[2,2]", {RP_DTYPE_F64, RP_DTYPE_F64}, 2},
+        {"ab,ab->ab", "i32[2,2]", {RP_DTYPE_I32, RP_DTYPE_I32}, 2},
+        {"ab->ba", "f16[2,2]", {RP_DTYPE_F16}, 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("einsum");
+        rp_tensor x[3];
+        for (uint32_t i = 0; i < cases[k].n; i++)
+            x[i] = rp_broadcast(rp_const(g, cases[k].t[i], 1), RP_SHAPE(2, 2));
+        rp_tensor y = rp_einsum(cases[k].text, x, cases[k].n);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        const char *type = ir_type_of(trace_graph_ir(g), y.ref).s;
+        if (strcmp(type, cases[k].type) != 0) fail_msg("%s: %s", cases[k].text, type);
+        rp_graph_free(g);
+    }
+}
+
 /* Channels are cut into equal groups, here and where a convolution is turned around. */
 static void groups_divide_channels(void **state) {
     static const struct {
@@ -223,6 +253,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(einsum_is_bounded),
         cmocka_unit_test(einsum_implies_a_result),
+        cmocka_unit_test(products_of_narrow_floats_are_wide),
         cmocka_unit_test(index_put_takes_all_axes),
         cmocka_unit_test(groups_divide_channels),
         cmocka_unit_test(nothing_is_taken_of_nothing),
