@@ -42,8 +42,10 @@ rp_tensor rp_isfinite(rp_tensor a) {
 }
 
 rp_tensor rp_sign(rp_tensor a) {
-    rp_tensor zero = scalar(a, 0), below = rp_where(rp_lt(a, zero), scalar(a, -1), zero);
-    return rp_where(rp_gt(a, zero), scalar(a, 1), below);
+    rp_tensor zero = scalar(a, 0), above = rp_gt(a, zero), below = zero;
+    if (trace_ready(a.graph) && rp_tensor_dtype(a) != RP_DTYPE_U8)
+        below = rp_where(rp_lt(a, zero), scalar(a, -1), zero);
+    return rp_where(above, scalar(a, 1), below);
 }
 
 rp_tensor rp_trunc(rp_tensor a) {

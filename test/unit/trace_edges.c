@@ -441,6 +441,30 @@ static void the_largest_of_wide_types(void **state) {
     }
 }
 
+/* -1, 0 or 1 of each number; of what has no sign 0 or 1. */
+static void signs_of_integers(void **state) {
+    static const struct {
+        rp_dtype t;
+        double x[3], want[3];
+    } cases[] = {{RP_DTYPE_U8, {0, 1, 255}, {0, 1, 1}},
+                 {RP_DTYPE_I8, {-128, 0, 127}, {-1, 0, 1}},
+                 {RP_DTYPE_I16, {-3, 0, 32767}, {-1, 0, 1}},
+                 {RP_DTYPE_I32, {0, -0x1p31, 7}, {0, -1, 1}}};
+    double y[3];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_graph *g = rp_graph_new("edges");
+        finish(g, rp_sign(row_of(g, cases[i].t, cases[i].x, 3)), y, 3);
+        check_all("sign", y, cases[i].want, 3);
+    }
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("edges");
+    rp_tensor t = rp_sign(rp_input(g, "x", RP_DTYPE_BOOL, RP_SHAPE(3)));
+    assert_int_equal(rp_graph_finish(g, &t, 1, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "not bool[3]; cast it"));
+    rp_graph_free(g);
+}
+
 /* --- arguments that do not count --------------------------------------------------------- */
 
 /* Of a convolution over one axis, what is said of another. */
@@ -643,6 +667,7 @@ int main(void) {
         cmocka_unit_test(steps_along_six_axes),
         cmocka_unit_test(an_empty_axis_is_turned_around),
         cmocka_unit_test(the_largest_of_wide_types),
+        cmocka_unit_test(signs_of_integers),
         cmocka_unit_test(a_line_has_one_axis),
         cmocka_unit_test(null_is_an_error),
         cmocka_unit_test(operands_of_no_graph_are_told),
