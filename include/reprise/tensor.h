@@ -83,6 +83,10 @@ RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
 /* torch's a.view(dtype), of a dtype of as many bytes an element: every bit as it is, those of a NaN and of -0 included. Between floats and
  * integers of 8, 16, 32 and 64 bits in any direction; bool and block formats, and dtypes of other sizes, are refused. */
 RP_API rp_tensor rp_bitcast(rp_tensor a, rp_dtype dtype);
+/* Numbers of four bits, two a byte, the first in its low half: of i8 or u8 [...,2*K] the low four bits of each, u8[...,K], whose last axis must be
+ * known to be even; and u8[...,K] as [...,2*K] of i8, -8 to 7, or of u8, 0 to 15. */
+RP_API rp_tensor rp_pack_i4(rp_tensor a);
+RP_API rp_tensor rp_unpack_i4(rp_tensor a, rp_dtype dtype);
 /* a op scalar, in the dtype of a: rp_const says which doubles an integer type takes, here and in the calls below; rp_add_int and
  * rp_mul_int take any integer, and others rp_const_int as a tensor. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
@@ -381,6 +385,8 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_empty(...) RP_AT("rp_empty", (rp_empty)(__VA_ARGS__))
 #define rp_cast(...) RP_AT("rp_cast", (rp_cast)(__VA_ARGS__))
 #define rp_bitcast(...) RP_AT("rp_bitcast", (rp_bitcast)(__VA_ARGS__))
+#define rp_pack_i4(...) RP_AT("rp_pack_i4", (rp_pack_i4)(__VA_ARGS__))
+#define rp_unpack_i4(...) RP_AT("rp_unpack_i4", (rp_unpack_i4)(__VA_ARGS__))
 #define rp_rand(...) RP_AT("rp_rand", (rp_rand)(__VA_ARGS__))
 #define rp_randn(...) RP_AT("rp_randn", (rp_randn)(__VA_ARGS__))
 #define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))

@@ -186,6 +186,22 @@ static rp_status gather_node(eager *e, ir_ref r) {
     return eager_add(e, &l);
 }
 
+/* A byte an element of the space: of what is not packed the first of each two, and how far the second is. */
+static rp_status i4_node(eager *e, ir_ref r) {
+    const ir_node *n = eager_at(e, r), *x = eager_at(e, n->in[0]);
+    const bool packs = n->op == IR_pack_i4;
+    const uint32_t last = n->shape.rank - 1;
+    RP_TRY(eager_result(e, r));
+    lower_view from = e->view[n->in[0]], to = e->view[r], *wide = packs ? &from : &to;
+    const ir_dim apart = wide->stride[last];
+    wide->stride[last] = ir_dim_mul_const(e->dims, apart, 2);
+    eager_launch l = eager_begin(e, ir_op_table(n->op)->name, packs ? &n->shape : &x->shape);
+    eager_operand(&l, &from);
+    eager_operand(&l, &to);
+    if (packs) eager_own(&l, apart);
+    return eager_add(e, &l);
+}
+
 static rp_status quantize_node(eager *e, ir_ref r) {
     const ir_node *n = eager_at(e, r);
     int64_t k = 0;
@@ -391,6 +407,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_SCAN: return scan_node(e, r);
     case IR_KIND_SCATTER: return scatter_node(e, r);
     case IR_KIND_MOVE:
+        if (n->op == IR_pack_i4 || n->op == IR_unpack_i4) return i4_node(e, r);
         return n->op == IR_concat   ? concat_node(e, r)
                : n->op == IR_gather ? gather_node(e, r)
                                     : eager_copy_value(e, n, &e->view[n->in[0]], &e->view[r]);

@@ -201,6 +201,20 @@ static void eval_gather(eval_state *s, const ir_node *n, ir_value *out) {
     }
 }
 
+static void eval_pack_i4(const ir_value *x, ir_value *out) {
+    for (int64_t i = 0; i < out->n; i++) {
+        const uint32_t lo = (uint32_t)(int)x->data[2 * i], hi = (uint32_t)(int)x->data[2 * i + 1];
+        out->data[i] = (double)((lo & 15) | ((hi & 15) << 4));
+    }
+}
+
+static void eval_unpack_i4(const ir_node *n, const ir_value *x, ir_value *out) {
+    for (int64_t i = 0; i < out->n; i++) {
+        const int four = ((int)x->data[i / 2] >> (i % 2 ? 4 : 0)) & 15;
+        out->data[i] = four > 7 && n->dtype == RP_DTYPE_I8 ? four - 16 : four;
+    }
+}
+
 /* One [M,K] x [K,N] product; b is addressed by its two strides. */
 static void matmul_one(const double *a, const double *b, double *c, const int64_t mnk[3],
                        int64_t b_row, int64_t b_col) {
@@ -297,6 +311,10 @@ rp_status ir_eval_pure(eval_state *s, ir_ref r) {
             eval_concat(s, n, out);
         else if (n->op == IR_gather)
             eval_gather(s, n, out);
+        else if (n->op == IR_pack_i4)
+            eval_pack_i4(in(s, n, 0), out);
+        else if (n->op == IR_unpack_i4)
+            eval_unpack_i4(n, in(s, n, 0), out);
         else if (out->n > 0)
             memcpy(out->data, in(s, n, 0)->data, (size_t)out->n * sizeof *out->data);
         break;

@@ -34,7 +34,7 @@ typedef enum ir_kind {
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
     IR_KIND_SCAN,        /* along a whole axis: cumsum, topk, sort */
     IR_KIND_SCATTER,     /* elements put at indices along an axis */
-    IR_KIND_MOVE,        /* concat, gather, copy */
+    IR_KIND_MOVE,        /* concat, gather, copy, numbers of four bits */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
     IR_KIND_EFFECT,      /* update, kv_store, attention; calls: custom, call, cond, while, scan */

@@ -150,7 +150,31 @@ static rp_status infer_gather(ir_rule *r) {
     return RP_OK;
 }
 
+/* Two numbers of four bits a byte, along the last axis. */
+static rp_status infer_i4(ir_rule *r) {
+    const bool packs = r->n->op == IR_pack_i4;
+    const rp_dtype x = r->a->dtype;
+    r->dtype = packs ? RP_DTYPE_U8 : (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
+    r->shape = r->a->shape;
+    if (packs ? x != RP_DTYPE_I8 && x != RP_DTYPE_U8 : x != RP_DTYPE_U8)
+        return rp_fail(r->err, RP_INVALID, "%s: wants %s, not %s; cast it", r->op,
+                       packs ? "i8 or u8" : "bytes, u8", IR_TYPE(r, 0));
+    if (r->dtype != RP_DTYPE_I8 && r->dtype != RP_DTYPE_U8)
+        return rp_fail(r->err, RP_INVALID, "%s: to %s; i8 and u8 hold numbers of four bits", r->op,
+                       rp_dtype_name(r->dtype));
+    if (r->shape.rank == 0)
+        return rp_fail(r->err, RP_INVALID, "%s: %s has no last axis", r->op, IR_TYPE(r, 0));
+    ir_dim *last = &r->shape.dim[r->shape.rank - 1];
+    if (packs && ir_dim_divisible(r->dims, *last, 2) != IR_TRUE)
+        return rp_fail(r->err, RP_INVALID,
+                       "%s: the last axis of %s is not known to be even; pad it", r->op,
+                       IR_TYPE(r, 0));
+    *last = packs ? ir_dim_floordiv(r->dims, *last, 2) : ir_dim_mul_const(r->dims, *last, 2);
+    return RP_OK;
+}
+
 rp_status ir_infer_move(ir_rule *r) {
+    if (r->n->op == IR_pack_i4 || r->n->op == IR_unpack_i4) return infer_i4(r);
     if (r->n->op == IR_concat) return infer_concat(r);
     if (r->n->op == IR_gather) return infer_gather(r);
     r->dtype = r->a->dtype;

@@ -310,6 +310,38 @@ static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx, lo
     return v;
 }
 
+/* --- numbers of four bits ------------------------------------------------------ */
+
+static kir_ref word(lowerer *L, int64_t v) {
+    return kir_from_index(K, KIR_I32, kir_const_i(K, v));
+}
+
+static kir_ref pack_i4_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const uint32_t last = n->shape.rank - 1;
+    kir_ref sub[IR_MAX_RANK], half[2];
+    memcpy(sub, idx, sizeof sub);
+    for (int i = 0; i < 2; i++) {
+        sub[last] = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, idx[last], kir_const_i(K, 2)),
+                            kir_const_i(K, i));
+        half[i] = kir_band(K, lower_value(L, n->in[0], sub), 15);
+    }
+    half[1] = kir_alu(K, IR_shift_left, half[1], word(L, 4), KIR_NONE);
+    return kir_alu(K, IR_or, half[0], half[1], KIR_NONE);
+}
+
+static kir_ref unpack_i4_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const uint32_t last = n->shape.rank - 1;
+    kir_ref sub[IR_MAX_RANK], two = kir_const_i(K, 2);
+    memcpy(sub, idx, sizeof sub);
+    sub[last] = kir_bin(K, KIR_IDIV, idx[last], two);
+    kir_ref byte = lower_value(L, n->in[0], sub);
+    kir_ref v = kir_select(K, kir_bin(K, KIR_IMOD, idx[last], two), kir_shr(K, byte, 4),
+                           kir_band(K, byte, 15));
+    if (n->dtype == RP_DTYPE_U8) return v;
+    /* 8 to 15 are -8 to -1 */
+    return kir_alu(K, IR_sub, kir_alu(K, IR_xor, v, word(L, 8), KIR_NONE), word(L, 8), KIR_NONE);
+}
+
 /* --- block formats as bytes ------------------------------------------------ */
 
 int64_t lower_row_bytes(const lowerer *L, const ir_node *n) {
@@ -450,6 +482,8 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
         return kir_from_index(K, lower_class(n->dtype), size);
     }
     case IR_dequant: return lower_value(L, n->in[0], idx);
+    case IR_pack_i4: return pack_i4_value(L, n, idx);
+    case IR_unpack_i4: return unpack_i4_value(L, n, idx);
     default: break;
     }
     if (is_move(n)) return moved(L, n, idx, lower_value);

@@ -96,6 +96,8 @@ bool pass_keeps_row(const ir_graph *g, ir_ref r, uint32_t operand, ir_dim rows) 
                same_dims(&n->shape, &x->shape, outer);
     case IR_quantize:
     case IR_dequant: return outer < n->shape.rank;
+    case IR_pack_i4:
+    case IR_unpack_i4: return outer < n->shape.rank && outer == x_outer;
     default:
         return (n->op == IR_broadcast || ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE) &&
                aligned(g, n, x, outer);

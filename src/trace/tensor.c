@@ -311,6 +311,7 @@ RP_ELEMENTWISE_3(TERNARY)
 #undef rp_floor_divide
 #undef rp_remainder
 UNARY(dequant)
+UNARY(pack_i4)
 BINARY(gather)
 
 static rp_tensor with_dtype(rp_tensor a, ir_op op, rp_dtype dtype) {
@@ -324,6 +325,10 @@ rp_tensor rp_cast(rp_tensor a, rp_dtype dtype) {
 
 rp_tensor rp_bitcast(rp_tensor a, rp_dtype dtype) {
     return a.ref != IR_NONE && rp_tensor_dtype(a) == dtype ? a : with_dtype(a, IR_bitcast, dtype);
+}
+
+rp_tensor rp_unpack_i4(rp_tensor a, rp_dtype dtype) {
+    return with_dtype(a, IR_unpack_i4, dtype);
 }
 
 rp_tensor rp_quantize(rp_tensor a, rp_dtype format) {

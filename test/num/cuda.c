@@ -203,6 +203,7 @@ static void small_integers(gpu_graphs *q) {
     op_grid_reductions(take_small, q);
     op_grid_scans(take_small, q);
     op_grid_scatters(take_small, q);
+    op_grid_fours(take_small, q);
 }
 
 static void every_op(gpu_graphs *q) {
@@ -211,6 +212,7 @@ static void every_op(gpu_graphs *q) {
     op_grid_products(take_grid, q);
     op_grid_scans(take_grid, q);
     op_grid_scatters(take_grid, q);
+    op_grid_fours(take_grid, q);
 }
 
 /* Of values of any rank and type over several symbols. */

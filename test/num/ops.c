@@ -90,11 +90,17 @@ static void scatter_grid(void **state) {
     op_grid_scatters(check, NULL);
 }
 
+static void grid_of_fours(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    op_grid_fours(check, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_grid), cmocka_unit_test(reduction_grid),
         cmocka_unit_test(scan_grid),        cmocka_unit_test(scatter_grid),
-        cmocka_unit_test(product_grid),
+        cmocka_unit_test(product_grid),     cmocka_unit_test(grid_of_fours),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

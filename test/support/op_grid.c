@@ -382,6 +382,50 @@ void op_grid_scatters(op_grid_fn *fn, void *user) {
     empty_scatter(to);
 }
 
+/* Numbers of four bits, two a byte: of memory, of views, of what is computed before and for what is computed behind, of rows and
+ * of none. */
+void op_grid_fours(op_grid_fn *fn, void *user) {
+    const taker all = {fn, user}, *to = &all;
+    static const char *const types[] = {"i8", "u8"};
+    static const char *const shapes[] = {"[T,3,14]", "[T,2]",   "[606]",
+                                         "[0,4]",    "[3,2*T]", "[1,1,2,1,T,6]"};
+    static const char *const halves[] = {"[T,3,7]", "[T,1]", "[303]",
+                                         "[0,2]",   "[3,T]", "[1,1,2,1,T,3]"};
+    for (size_t i = 0; i < 12; i++) {
+        const char *type = types[i % 2], *other = types[i % 4 < 2];
+        op_grid q = {0};
+        base_buf_init(&q.text, 0);
+        base_buf_printf(
+            &q.text,
+            "graph @fours(%%x: %s%s, %%b: u8%s) where T in [1,64] {\n"
+            "  %%p = pack_i4 %%x\n  %%u = unpack_i4 %%b {dtype=%s}\n"
+            "  %%n = not %%x\n  %%q = pack_i4 %%n\n  %%m = not %%b\n  %%v = unpack_i4 %%m "
+            "{dtype=%s}\n"
+            "  %%f = cast %%v {dtype=f32}\n  %%e = exp %%f\n"
+            "  %%s = add %%u, %%u\n  %%a = pack_i4 %%s\n  %%c = unpack_i4 %%p {dtype=%s}\n",
+            type, shapes[i / 2], halves[i / 2], type, other, type);
+        returns(&q, 0, 0, "p");
+        returns(&q, 0, 0, "u");
+        returns(&q, 0, 0, "q");
+        returns(&q, 2, 0, "e");
+        returns(&q, 0, 0, "a");
+        returns(&q, 0, 0, "c");
+        if (i < 2) {
+            base_buf_puts(&q.text,
+                          "  %t = permute %x {axes=[1,2,0]}\n  %t2 = concat %t, %t {axis=2}\n"
+                          "  %h = slice %x {axis=2, start=3, stop=9}\n  %k = pack_i4 %h\n"
+                          "  %w = pack_i4 %t2\n  %g = permute %b {axes=[2,0,1]}\n"
+                          "  %y = unpack_i4 %g {dtype=i8}\n  %z = cast %y {dtype=i32}\n"
+                          "  %r = sum %z {axis=2}\n  %l = sum %z {axis=1}\n");
+            returns(&q, 0, 0, "k");
+            returns(&q, 0, 0, "w");
+            returns(&q, 0, 0, "r");
+            returns(&q, 0, 0, "l");
+        }
+        take(to, &q, false);
+    }
+}
+
 void op_grid_scans(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
     static const char *const types[] = {"f32", "f16", "bf16", "i32", "i16", "i8", "u8"};

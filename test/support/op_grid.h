@@ -26,6 +26,7 @@ void op_grid_reductions(op_grid_fn *fn, void *user);
 void op_grid_products(op_grid_fn *fn, void *user);
 void op_grid_scans(op_grid_fn *fn, void *user);
 void op_grid_scatters(op_grid_fn *fn, void *user);
+void op_grid_fours(op_grid_fn *fn, void *user);
 
 /* Every pair of special values meets in inputs 0 and 1 of equal shape. */
 void op_grid_special(const ir_graph *g, random_leaves *l);

@@ -318,6 +318,27 @@ static void types_bitcast(types_gen *q) {
     types_put(q, types_as(q, r, t), x.most, true);
 }
 
+/* Numbers of four bits, into bytes, or out of them, or both. */
+static void types_i4(types_gen *q) {
+    random_item x = types_exact(q);
+    const rp_dtype t = types_pick(q, 2) ? RP_DTYPE_U8 : RP_DTYPE_I8,
+                   own = types_node(q, x.ref)->dtype;
+    const ir_attr to = {.key = IR_ATTR_DTYPE, .u.i = t};
+    const uint32_t rank = types_node(q, x.ref)->shape.rank, what = types_pick(q, 4);
+    ir_ref r = x.ref;
+    if (!x.exact || rank == 0) return;
+    if (what == 0) {
+        if (own != RP_DTYPE_U8) r = random_cast(&q->m, r, RP_DTYPE_U8);
+    } else {
+        const ir_attr last = {.key = IR_ATTR_AXIS, .u.i = rank - 1};
+        if (own != t) r = random_cast(&q->m, r, t);
+        if (!types_try(q, IR_concat, (ir_ref[]){r, r}, 2, &last, 1, &r)) return;
+        r = random_op1(&q->m, IR_pack_i4, r);
+    }
+    if (what < 2) r = random_add(&q->m, IR_unpack_i4, &r, 1, &to, 1);
+    types_put(q, r, what < 2 ? 15 : 255, true);
+}
+
 /* Here and there what is no number, or the zero below 0. */
 static void types_special(types_gen *q) {
     static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0};
@@ -663,7 +684,8 @@ static void types_step(types_gen *q) {
         types_cast,        types_cast,        types_special,     types_reduce,
         types_reduce,      types_order,       types_scatter,     types_view,
         types_view,        types_move,        types_blocks,      types_matmul,
-        types_count,       types_update,      types_control,     types_new_leaf};
+        types_count,       types_i4,          types_update,      types_control,
+        types_new_leaf};
     act[types_pick(q, sizeof act / sizeof *act)](q);
 }
 

@@ -13,7 +13,8 @@
 #undef OP
 
 /* The others. */
-#define PORTABLE_KERNELS(X) X(copy) X(gather) X(iota) X(quantize) X(kv_store) PACKED_KERNELS(X, )
+#define PORTABLE_KERNELS(X) \
+    X(copy) X(gather) X(iota) X(pack_i4) X(unpack_i4) X(quantize) X(kv_store) PACKED_KERNELS(X, )
 /* matmul: any two float operands; matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. One an
  * instruction set. */
 #define PACKED_KERNELS(X, isa) \

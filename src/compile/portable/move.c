@@ -1,4 +1,4 @@
-/* Data movement: copies of views, gather, iota. Bytes move as they are, in units of the record, unless
+/* Data movement: copies of views, gather, numbers of four bits, iota. Bytes move as they are, in units of the record, unless
  * the source is a block format that is read as f32; of a bool 0 or 1 is stored. */
 #include <string.h>
 
@@ -101,6 +101,58 @@ void portable_gather(void *const *arg, const long long *dim, long long begin, lo
     portable_open(r, arg, dim, begin, end, &b);
     portable_join(&b);
     portable_walk(&b, gather_run, &q);
+}
+
+/* --- numbers of four bits: a byte an element of the space ---------------------------------------------- */
+
+/* Operand 0: the first of each two; own form: how far the second is from it. */
+static void pack_i4_run(const box *b, const int64_t *at, void *user) {
+    const int64_t n = b->dim[b->rank - 1], apart = *(const int64_t *)user;
+    const place from = along(b, 0, at[0]), to = along(b, 1, at[1]);
+    int32_t lo[BOX_RUN], hi[BOX_RUN];
+    for (int64_t i = 0; i < n; i += BOX_RUN) {
+        const int64_t k = RP_MIN(n - i, BOX_RUN), spot = from.at + i * from.step;
+        portable_load_i32(from.o, spot, from.step, k, lo);
+        portable_load_i32(from.o, spot + apart, from.step, k, hi);
+        for (int64_t j = 0; j < k; j++) lo[j] = (lo[j] & 15) | ((hi[j] & 15) << 4);
+        portable_store_i32(to.o, to.at + i * to.step, to.step, k, lo);
+    }
+}
+
+void portable_pack_i4(void *const *arg, const long long *dim, long long begin, long long end,
+                      void *scratch) {
+    const eager_record *r = arg[2];
+    int64_t apart = eager_record_own(r, 0, dim);
+    box b;
+    (void)scratch;
+    portable_open(r, arg, dim, begin, end, &b);
+    portable_walk(&b, pack_i4_run, &apart);
+}
+
+/* Operand 1: the first of each two, dense. */
+static void unpack_i4_run(const box *b, const int64_t *at, void *user) {
+    const int64_t n = b->dim[b->rank - 1];
+    const place from = along(b, 0, at[0]), to = along(b, 1, at[1]);
+    const int32_t sign = to.o->dtype == RP_DTYPE_I8 ? 8 : 0;
+    int32_t x[BOX_RUN], y[BOX_RUN];
+    (void)user;
+    for (int64_t i = 0; i < n; i += BOX_RUN) {
+        const int64_t k = RP_MIN(n - i, BOX_RUN);
+        portable_load_i32(from.o, from.at + i * from.step, from.step, k, x);
+        for (int half = 0; half < 2; half++) {
+            for (int64_t j = 0; j < k; j++) y[j] = (((x[j] >> (4 * half)) & 15) ^ sign) - sign;
+            portable_store_i32(to.o, to.at + i * to.step + half, to.step, k, y);
+        }
+    }
+}
+
+void portable_unpack_i4(void *const *arg, const long long *dim, long long begin, long long end,
+                        void *scratch) {
+    const eager_record *r = arg[2];
+    box b;
+    (void)scratch;
+    portable_open(r, arg, dim, begin, end, &b);
+    portable_walk(&b, unpack_i4_run, NULL);
 }
 
 /* --- iota: operand 0 is no memory, its position is the value -------------------------------------------- */
