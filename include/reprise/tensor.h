@@ -177,7 +177,7 @@ RP_API rp_tensor rp_flatten(rp_tensor a, int first, int last); /* axes first to 
 RP_API rp_tensor rp_flip(rp_tensor a, int axis);
 RP_API rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis);
 RP_API rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis); /* along a new axis */
-/* before and after more elements of `value` along axis; negative numbers are not taken, slice instead. */
+/* before and after more elements of `value` along axis; a negative number, or a size that is known not to be above 0, takes as many away. */
 RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, double value);
 #define rp_pad(a, axis, before, after, value) \
     RP_AT("rp_pad", (rp_pad)(a, axis, RP_DIM(before), RP_DIM(after), value))

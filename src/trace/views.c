@@ -125,17 +125,37 @@ static rp_tensor filled(rp_tensor x, uint32_t at, rp_dim count, double value) {
     return rp_broadcast(rp_const(x.graph, rp_tensor_dtype(x), value), s);
 }
 
+/* How many elements a padding that is below 0 takes away; it is none then. */
+static rp_dim cut_off(rp_dim *padding) {
+    int64_t least, most;
+    const rp_dim all = *padding, none = rp_dim_const(0);
+    rp_dim_bounds(all, &least, &most);
+    if (least >= 0 || most > 0) return none;
+    *padding = none;
+    return rp_dim_sub(none, all);
+}
+
+static bool take_away(rp_tensor *a, uint32_t at, rp_dim *before, rp_dim *after) {
+    const rp_dim first = cut_off(before), last = cut_off(after), n = rp_tensor_dim(*a, (int)at);
+    int64_t cut;
+    if (rp_dim_is_const(rp_dim_add(first, last), &cut) && cut == 0) return true;
+    if (!trace_le(a->graph, rp_dim_add(first, last), n)) {
+        if (trace_ready(a->graph))
+            (void)rp_fail(&a->graph->err, RP_INVALID,
+                          "pad: what is taken away of %s along axis %u is not known to be there",
+                          trace_type_text(a->graph, *a).s, at);
+        return false;
+    }
+    *a = rp_slice(*a, (int)at, first, rp_dim_sub(n, last));
+    return true;
+}
+
 rp_tensor(rp_pad)(rp_tensor a, int axis, rp_dim before, rp_dim after, double value) {
     uint32_t at, n = 0;
     int64_t v;
     rp_tensor part[3];
     if (!trace_axis("pad", a, axis, false, &at)) return trace_bad(a.graph);
-    if ((rp_dim_is_const(before, &v) && v < 0) || (rp_dim_is_const(after, &v) && v < 0)) {
-        (void)rp_fail(&a.graph->err, RP_INVALID,
-                      "pad: %lld of %s along axis %u; a padding is not negative, slice instead",
-                      (long long)v, trace_type_text(a.graph, a).s, at);
-        return trace_bad(a.graph);
-    }
+    if (!take_away(&a, at, &before, &after)) return trace_bad(a.graph);
     if (!rp_dim_is_const(before, &v) || v != 0) part[n++] = filled(a, at, before, value);
     part[n++] = a;
     if (!rp_dim_is_const(after, &v) || v != 0) part[n++] = filled(a, at, after, value);

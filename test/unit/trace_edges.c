@@ -441,6 +441,39 @@ static void the_largest_of_wide_types(void **state) {
     }
 }
 
+/* What is below 0 takes away, also where the other side adds. */
+static void paddings_may_be_negative(void **state) {
+    static const double x[] = {1, 2, 3, 4, 5};
+    double y[10], want[10];
+    (void)state;
+    for (int before = -5; before < 3; before++)
+        for (int after = -5; after < 3; after++) {
+            const int cut = (before < 0 ? -before : 0) + (after < 0 ? -after : 0),
+                      n = 5 + before + after;
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor t = rp_pad(row_of(g, RP_DTYPE_F32, x, 5), 0, before, after, 7);
+            if (cut > 5) {
+                assert_int_equal(rp_graph_finish(g, &t, 1, &err), RP_INVALID);
+                rp_graph_free(g);
+                continue;
+            }
+            for (int i = 0; i < n; i++) {
+                const int at = i - before;
+                want[i] = at >= 0 && at < 5 && i >= before ? x[at] : 7;
+            }
+            finish(g, t, y, n);
+            check_all("padded", y, want, n);
+        }
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("edges");
+    rp_dim n = rp_symbol(g, "N", 1, 5), less = rp_dim_sub(1, n);
+    rp_tensor in = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n)), t = rp_pad(in, 0, less, 0, 0);
+    assert_true(rp_dim_eq(rp_tensor_dim(t, 0), 1));
+    CHECK_OK(rp_graph_finish(g, &t, 1, &err), &err);
+    rp_graph_free(g);
+}
+
 /* -1, 0 or 1 of each number; of what has no sign 0 or 1. */
 static void signs_of_integers(void **state) {
     static const struct {
@@ -668,6 +701,7 @@ int main(void) {
         cmocka_unit_test(an_empty_axis_is_turned_around),
         cmocka_unit_test(the_largest_of_wide_types),
         cmocka_unit_test(signs_of_integers),
+        cmocka_unit_test(paddings_may_be_negative),
         cmocka_unit_test(a_line_has_one_axis),
         cmocka_unit_test(null_is_an_error),
         cmocka_unit_test(operands_of_no_graph_are_told),
