@@ -53,7 +53,7 @@ RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
 RP_API rp_tensor rp_const_int(rp_graph *g, rp_dtype dtype, int64_t value);
 RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
 RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
-/* A size as a value: f32, i32 or i64 of rank 0. */
+/* A size as a value: f32, f64, i32 or i64 of rank 0. rp_iota has these types, too. */
 RP_API rp_tensor rp_dim_value(rp_graph *g, rp_dim size, rp_dtype dtype);
 #define rp_dim_value(g, size, dtype) RP_AT("rp_dim_value", (rp_dim_value)(g, RP_DIM(size), dtype))
 /* No tensor: an operand that a call may do without. So is a zeroed rp_tensor. */

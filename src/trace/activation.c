@@ -36,10 +36,12 @@ rp_tensor rp_relu(rp_tensor x) {
 }
 
 rp_tensor rp_leaky_relu(rp_tensor x, double slope) {
+    if (!trace_wants_real("leaky_relu", x)) return trace_bad(x.graph);
     return rp_where(rp_gt(x, scalar(x, 0)), x, rp_mul_scalar(x, slope));
 }
 
 rp_tensor rp_elu(rp_tensor x, double alpha) {
+    if (!trace_wants_real("elu", x)) return trace_bad(x.graph);
     return rp_where(rp_gt(x, scalar(x, 0)), x, rp_mul_scalar(rp_expm1(x), alpha));
 }
 
@@ -49,11 +51,13 @@ rp_tensor rp_silu(rp_tensor x) {
 }
 
 rp_tensor rp_gelu_erf(rp_tensor x) {
+    if (!trace_wants_real("gelu_erf", x)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), e = rp_erf(rp_mul_scalar(c, 0.70710678118654752440));
     return trace_like(rp_mul(rp_mul_scalar(c, 0.5), rp_add_scalar(e, 1.0)), x);
 }
 
 rp_tensor rp_gelu_tanh(rp_tensor x) {
+    if (!trace_wants_real("gelu_tanh", x)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), cube = rp_mul(rp_mul(c, c), c);
     rp_tensor inner = rp_add(c, rp_mul_scalar(cube, 0.044715));
     rp_tensor t = rp_tanh(rp_mul_scalar(inner, 0.79788456080286535588));
@@ -63,7 +67,8 @@ rp_tensor rp_gelu_tanh(rp_tensor x) {
 /* f of the first half of the last axis, times the second. */
 static rp_tensor gated(const char *name, rp_tensor x, rp_tensor (*f)(rp_tensor)) {
     uint32_t at;
-    if (!trace_axis(name, x, -1, false, &at)) return trace_bad(x.graph);
+    if (!trace_wants_real(name, x) || !trace_axis(name, x, -1, false, &at))
+        return trace_bad(x.graph);
     const rp_dim size = rp_tensor_dim(x, -1), half = rp_dim_floordiv(size, 2);
     if (!trace_equal(x.graph, size, rp_dim_mul(half, 2))) {
         if (trace_ready(x.graph))
@@ -84,6 +89,7 @@ rp_tensor rp_geglu(rp_tensor x) {
 }
 
 rp_tensor rp_quick_gelu(rp_tensor x) {
+    if (!trace_wants_real("quick_gelu", x)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x);
     return trace_like(rp_mul(c, rp_sigmoid(rp_mul_scalar(c, 1.702))), x);
 }
@@ -95,6 +101,7 @@ rp_tensor rp_softplus(rp_tensor x) {
 }
 
 rp_tensor rp_softcap(rp_tensor x, double cap) {
+    if (!trace_wants_real("softcap", x)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x);
     return trace_like(rp_mul_scalar(rp_tanh(rp_mul_scalar(c, 1.0 / cap)), cap), x);
 }

@@ -63,6 +63,7 @@ rp_tensor rp_clamp_tensor(rp_tensor a, rp_tensor lo, rp_tensor hi) {
 }
 
 rp_tensor rp_lerp(rp_tensor a, rp_tensor b, rp_tensor weight) {
+    if (!trace_wants_real("lerp", a)) return trace_bad(a.graph);
     rp_tensor from = trace_core(a), to = trace_core(b), w = trace_core(weight);
     rp_tensor d = rp_sub(to, from), rest = rp_sub(scalar(w, 1), w);
     rp_tensor near = rp_lt(rp_abs(w), scalar(w, 0.5));
@@ -96,6 +97,7 @@ rp_tensor rp_floor_divide(rp_tensor a, rp_tensor b) {
 /* --- powers and logarithms of 2 ----------------------------------------------------------- */
 
 rp_tensor rp_exp2(rp_tensor a) {
+    if (!trace_wants_real("exp2", a)) return trace_bad(a.graph);
     return rp_pow(scalar(a, 2), a);
 }
 
@@ -145,16 +147,19 @@ static rp_tensor atan_wide(rp_tensor x) {
 }
 
 rp_tensor rp_atan(rp_tensor a) {
+    if (!trace_wants_real("atan", a)) return trace_bad(a.graph);
     return trace_like(atan_wide(wide(a)), a);
 }
 
 rp_tensor rp_asin(rp_tensor a) {
+    if (!trace_wants_real("asin", a)) return trace_bad(a.graph);
     rp_tensor x = wide(a), one = scalar(x, 1);
     rp_tensor rest = rp_sqrt(rp_mul(rp_sub(one, x), rp_add(one, x)));
     return trace_like(atan_wide(rp_div(x, rest)), a);
 }
 
 rp_tensor rp_acos(rp_tensor a) {
+    if (!trace_wants_real("acos", a)) return trace_bad(a.graph);
     rp_tensor x = wide(a), one = scalar(x, 1);
     rp_tensor half = rp_sqrt(rp_div(rp_sub(one, x), rp_add(one, x)));
     return trace_like(rp_mul_scalar(atan_positive(half), 2), a);
@@ -212,6 +217,7 @@ static rp_tensor quotient_of(rp_tensor x, const quotient *q) {
 /* By the quantiles of the normal distribution (Wichura's algorithm AS 241, PPND16): of p = (1 + x) / 2 near 1/2, and of the lesser of p
  * and 1 - p beyond. */
 rp_tensor rp_erfinv(rp_tensor a) {
+    if (!trace_wants_real("erfinv", a)) return trace_bad(a.graph);
     static const quotient near = {
         {2.5090809287301226727e+3, 3.3430575583588128105e+4, 6.7265770927008700853e+4,
          4.5921953931549871457e+4, 1.3731693765509461125e+4, 1.9715909503065514427e+3,

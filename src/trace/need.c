@@ -1,4 +1,4 @@
-/* What ops need of sizes: asked as shape rules ask, so in a function that compiles itself it is a guard where what is known does not
+/* What ops need of types, and of sizes: asked as shape rules ask, so in a function that compiles itself it is a guard where what is known does not
  * tell. */
 #include "trace/record.h"
 
@@ -21,6 +21,14 @@ bool trace_number(rp_graph *g, rp_dim size, int64_t *out) {
     if (!trace_equal(g, size, rp_dim_const(is))) return false;
     *out = is;
     return true;
+}
+
+bool trace_wants_real(const char *call, rp_tensor a) {
+    if (!trace_ready(a.graph)) return false;
+    if (ir_dtype_is_real(rp_tensor_dtype(a)) && !ir_dtype_is_f8(rp_tensor_dtype(a))) return true;
+    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16, bf16 or f64, not %s; cast it",
+                  call, trace_type_text(a.graph, a).s);
+    return false;
 }
 
 bool trace_at_least(rp_graph *g, rp_dim size, int64_t least) {

@@ -71,6 +71,7 @@ rp_tensor rp_batch_norm(rp_tensor x, rp_tensor mean, rp_tensor var, rp_tensor we
 }
 
 rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps) {
+    if (!trace_wants_real("l2_normalize", x)) return trace_bad(x.graph);
     uint32_t at;
     if (!trace_axis("l2_normalize", x, axis, false, &at)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), length = rp_sqrt(rp_sum(rp_mul(c, c), axis, true));

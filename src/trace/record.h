@@ -63,6 +63,8 @@ static inline bool trace_given(rp_tensor x) {
 bool trace_le(rp_graph *g, rp_dim a, rp_dim b);
 bool trace_equal(rp_graph *g, rp_dim a, rp_dim b);
 bool trace_at_least(rp_graph *g, rp_dim size, int64_t least);
+/* Whether a is of f32, f16, bf16 or f64: what a call that is made of other ops says under its own name. */
+bool trace_wants_real(const char *call, rp_tensor a);
 /* rp_dim_is_const; in a function that compiles itself any size is made a number so. */
 bool trace_number(rp_graph *g, rp_dim size, int64_t *out);
 /* The greatest element along an axis, which stays with a size of 1; -inf where the axis is empty. Of floats. */

@@ -41,16 +41,6 @@ rp_tensor rp_argmin(rp_tensor a, int axis, bool keep) {
     return rp_argmax(reversed(a), axis, keep);
 }
 
-/* Of f32, f16 or bf16; of f64 too, where the op is made of what IEEE 754 defines. */
-static bool wants_float(const char *op, rp_tensor a, bool doubles) {
-    if (!trace_ready(a.graph)) return false;
-    rp_dtype t = rp_tensor_dtype(a);
-    if (rp_dtype_is_float(t) || (doubles && t == RP_DTYPE_F64)) return true;
-    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16%s bf16%s, not %s; cast it", op,
-                  doubles ? "," : " or", doubles ? " or f64" : "", trace_type_text(a.graph, a).s);
-    return false;
-}
-
 /* a of f32 or f64 over count, which is taken for 0 where it is less. Of f32 it is times the rounded 1 / count, which is a number where
  * count is, and has the same bits where it is not. */
 static rp_tensor over(rp_tensor a, rp_dim count) {
@@ -67,14 +57,14 @@ rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
     uint32_t at;
     if (!trace_axis("mean", a, axis, false, &at)) return trace_bad(a.graph);
     rp_dim size = rp_tensor_dim(a, axis);
-    if (!wants_float("mean", a, true)) return trace_bad(a.graph);
+    if (!trace_wants_real("mean", a)) return trace_bad(a.graph);
     return trace_like(over(rp_sum(trace_core(a), axis, keep), size), a);
 }
 
 rp_tensor rp_masked_mean(rp_tensor a, rp_tensor mask, int axis, bool keep) {
     uint32_t at;
     if (!trace_axis("masked_mean", a, axis, false, &at)) return trace_bad(a.graph);
-    if (!wants_float("masked_mean", a, true)) return trace_bad(a.graph);
+    if (!trace_wants_real("masked_mean", a)) return trace_bad(a.graph);
     rp_tensor c = trace_core(a), m = rp_broadcast(mask, rp_tensor_shape(a));
     rp_tensor none = rp_const(a.graph, rp_tensor_dtype(c), 0);
     rp_tensor n = rp_sum(rp_cast(m, rp_tensor_dtype(c)), axis, keep);
@@ -85,7 +75,7 @@ rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
     uint32_t at;
     if (!trace_axis("var", a, axis, false, &at)) return trace_bad(a.graph);
     rp_dim size = rp_tensor_dim(a, axis);
-    if (!wants_float("var", a, true)) return trace_bad(a.graph);
+    if (!trace_wants_real("var", a)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), d = rp_sub(x, rp_mean(x, axis, true));
     rp_tensor sum = rp_sum(rp_mul(d, d), axis, keep);
     return trace_like(over(sum, correction ? rp_dim_sub(size, correction) : size), a);
@@ -106,7 +96,7 @@ rp_tensor trace_greatest(rp_tensor x, int axis) {
 
 /* The greatest is taken out; one that is infinite or NaN decides the result alone. */
 rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
-    if (!wants_float("logsumexp", a, true)) return trace_bad(a.graph);
+    if (!trace_wants_real("logsumexp", a)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), m = trace_greatest(x, axis);
     rp_dtype t = rp_tensor_dtype(x);
     rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, t, HUGE_VAL));

@@ -804,6 +804,59 @@ static void no_padding_is_no_node(void **state) {
     rp_graph_free(g);
 }
 
+static rp_tensor leaky(rp_tensor x) {
+    return rp_leaky_relu(x, 0.5);
+}
+static rp_tensor elu(rp_tensor x) {
+    return rp_elu(x, 1);
+}
+static rp_tensor capped(rp_tensor x) {
+    return rp_softcap(x, 30);
+}
+static rp_tensor between(rp_tensor x) {
+    return rp_lerp(x, x, x);
+}
+static rp_tensor normalized(rp_tensor x) {
+    return rp_l2_normalize(x, 0, 0.5);
+}
+
+/* What is made of numbers that the type does not have is told under the name of the call. */
+static void composites_of_floats_say_so(void **state) {
+    static const struct {
+        const char *name;
+        rp_tensor (*fn)(rp_tensor);
+    } calls[] = {{"leaky_relu", leaky},
+                 {"elu", elu},
+                 {"softcap", capped},
+                 {"lerp", between},
+                 {"l2_normalize", normalized},
+                 {"gelu_erf", rp_gelu_erf},
+                 {"gelu_tanh", rp_gelu_tanh},
+                 {"quick_gelu", rp_quick_gelu},
+                 {"swiglu", rp_swiglu},
+                 {"geglu", rp_geglu},
+                 {"exp2", rp_exp2},
+                 {"atan", rp_atan},
+                 {"asin", rp_asin},
+                 {"acos", rp_acos},
+                 {"erfinv", rp_erfinv}};
+    static const rp_dtype types[] = {RP_DTYPE_I32, RP_DTYPE_U8, RP_DTYPE_BOOL, RP_DTYPE_F8E5M2};
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            char want[96];
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("bad");
+            rp_tensor y = calls[i].fn(rp_input(g, "x", types[t], RP_SHAPE(2, 4)));
+            assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+            (void)snprintf(want, sizeof want,
+                           "%s: wants f32, f16, bf16 or f64, not %s[2,4]; cast it", calls[i].name,
+                           rp_dtype_name(types[t]));
+            if (!strstr(err.text, want)) fail_msg("%s, not %s", err.text, want);
+            rp_graph_free(g);
+        }
+}
+
 static void composites_name_what_does_not_fit(void **state) {
     static const char *const want[] = {
         "squeeze: the size of axis 1 of f32[2,3,4] is not 1",
@@ -1024,6 +1077,7 @@ int main(void) {
         cmocka_unit_test(products_are_of_the_type_of_weights),
         cmocka_unit_test(no_padding_is_no_node),
         cmocka_unit_test(composites_name_what_does_not_fit),
+        cmocka_unit_test(composites_of_floats_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
