@@ -387,9 +387,9 @@ void op_grid_scatters(op_grid_fn *fn, void *user) {
 void op_grid_fours(op_grid_fn *fn, void *user) {
     const taker all = {fn, user}, *to = &all;
     static const char *const types[] = {"i8", "u8"};
-    static const char *const shapes[] = {"[T,3,14]", "[T,2]",   "[606]",
+    static const char *const shapes[] = {"[T,4,14]", "[T,2]",   "[606]",
                                          "[0,4]",    "[3,2*T]", "[1,1,2,1,T,6]"};
-    static const char *const halves[] = {"[T,3,7]", "[T,1]", "[303]",
+    static const char *const halves[] = {"[T,4,7]", "[T,1]", "[303]",
                                          "[0,2]",   "[3,T]", "[1,1,2,1,T,3]"};
     for (size_t i = 0; i < 12; i++) {
         const char *type = types[i % 2], *other = types[i % 4 < 2];
@@ -414,9 +414,11 @@ void op_grid_fours(op_grid_fn *fn, void *user) {
             base_buf_puts(&q.text,
                           "  %t = permute %x {axes=[1,2,0]}\n  %t2 = concat %t, %t {axis=2}\n"
                           "  %h = slice %x {axis=2, start=3, stop=9}\n  %k = pack_i4 %h\n"
-                          "  %w = pack_i4 %t2\n  %g = permute %b {axes=[2,0,1]}\n"
+                          "  %w = pack_i4 %t2\n  %d = permute %x {axes=[0,2,1]}\n"
+                          "  %j = pack_i4 %d\n  %g = permute %b {axes=[2,0,1]}\n"
                           "  %y = unpack_i4 %g {dtype=i8}\n  %z = cast %y {dtype=i32}\n"
                           "  %r = sum %z {axis=2}\n  %l = sum %z {axis=1}\n");
+            returns(&q, 0, 0, "j");
             returns(&q, 0, 0, "k");
             returns(&q, 0, 0, "w");
             returns(&q, 0, 0, "r");
