@@ -46,13 +46,13 @@ static bool fits(rp_tensor a, rp_tensor b, bool trans_b, rp_tensor ends) {
     if (s.rank == 2 && w.rank == 3 && e.rank == 1 && b.graph == g && ends.graph == g &&
         (t == RP_DTYPE_I32 || t == RP_DTYPE_I64) &&
         trace_equal(g, s.dim[1], w.dim[trans_b ? 2 : 1]) && trace_equal(g, e.dim[0], w.dim[0]) &&
-        trace_at_least(g, s.dim[0], 1) && trace_at_least(g, w.dim[0], 1))
+        trace_at_least(g, w.dim[0], 1))
         return true;
     if (trace_ready(g))
         (void)rp_fail(
             &g->err, RP_INVALID,
-            "grouped_mm: wants rows [M,K], matrices %s and ends i32[G] or i64[G], none of "
-            "them empty; not %s, %s and %s",
+            "grouped_mm: wants rows [M,K], matrices %s and ends i32[G] or i64[G], a group at "
+            "least; not %s, %s and %s",
             trans_b ? "[G,N,K]" : "[G,K,N]", trace_type_text(g, a).s, trace_type_text(g, b).s,
             trace_type_text(g, ends).s);
     return false;
@@ -75,6 +75,7 @@ rp_tensor rp_grouped_mm(rp_tensor a, rp_tensor b, bool trans_b, rp_tensor ends) 
     rp_tensor first = rp_mul(rp_sub(tile, rp_gather(tile_begin, group)), rows);
     first = rp_unsqueeze(rp_add(first, rp_gather(begin, group)), 1);
     rp_tensor row = rp_add(first, rp_iota(g, t, RP_SHAPE(c.rows), 0));
+    if (!trace_at_least(g, c.m, 1)) a = rp_pad(a, 0, 0, 1, 0); /* for tiles of no rows */
     const rp_tensor sliced[] = {rp_gather(a, row), group};
     const rp_scan_args args = {.sliced = sliced, .n_sliced = 2, .constants = &b, .n_constants = 1};
     rp_tensor y;

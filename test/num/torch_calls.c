@@ -520,8 +520,8 @@ static const struct {
      "searchsorted: wants sorted [N], or [...,N] and values [...,M] of the same type and axes "
      "before, not f32[2,3,9] and f32[3,2,4]"},
     {groups_of_another,
-     "grouped_mm: wants rows [M,K], matrices [G,N,K] and ends i32[G] or i64[G], none of them "
-     "empty; not f32[6,4], f32[3,4,2] and i32[3]"},
+     "grouped_mm: wants rows [M,K], matrices [G,N,K] and ends i32[G] or i64[G], a group at "
+     "least; not f32[6,4], f32[3,4,2] and i32[3]"},
     {sections_of_another_head,
      "rope_tables: positions i32[3,7] with dim 64, which is even, a base above 1, sections 16, 24, "
      "24 and 0, whose sum is dim/2"},
