@@ -94,7 +94,7 @@ static inline bool are_alike(const rp_buffer *was, const rp_buffer *b, uint32_t 
     for (const rp_buffer *end = b + n; b < end; b++, was++) {
         const uint32_t rank = was->rank;
         int64_t other = 0;
-        if (b->dtype != was->dtype || b->rank != rank || !b->data) return false;
+        if (b->dtype != was->dtype || b->rank != rank || (!b->data && was->data)) return false;
         for (uint32_t d = rank; d-- > 0;) other |= b->dim[d] ^ was->dim[d];
         if (other) return false;
         if (b->data != was->data) *what = ADDRESSES;
