@@ -15,7 +15,7 @@
  *     rp_output_value(out, &value, &err);
  *     rp_output_free(out);
  *
- * What a trace relied on is its guards: kinds, literals, names and lengths of the values, dtype and rank of each tensor, each size
+ * What a trace relied on is its guards: kinds, literals (an integer may be a size, rp_jit_dim), names and lengths of the values, dtype and rank of each tensor, each size
  * that is a number in it, and what was asked or needed of the sizes that are symbols (rp_dim_gt(...), an addition that wants
  * two of them to be equal), which is answered as it is for the arguments of that call. A call looks for an entry whose guards hold, the most recently
  * used one first, and compiles another one where there is none. docs/jit.md has the rules; REPRISE_LOGS=recompiles,guards,dynamic tells what happens.
@@ -108,7 +108,7 @@ RP_API rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffe
                                  uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 
 /* What entries made from now on do with a size. tensor: the text that logs call it by, `L['x']`, or x alone for an item of a map at the top;
- * `L[0]` is the first item of a tuple. RP_INVALID for an axis that no tensor has, and for a range that is none.
+ * `L[0]` is the first item of a tuple. An integer that the function takes as a size (rp_jit_dim) has axis 0. RP_INVALID for an axis that no tensor has, and for a range that is none.
  * dynamic: a symbol in [min, max] (INT64_MAX: no bound), also where it is 0 or 1. A call outside of it is an error; so is a function that
  * makes it a number, or, where max is a bound, asks for less than the range.
  * At level 0 sizes are numbers, and only the range is looked at.
@@ -147,6 +147,10 @@ RP_API rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) RP_MUS
 RP_API rp_graph *rp_jit_graph(const rp_jit_call *call);
 /* The tensor that v, a tensor of args or from rp_jit_value, stands for. The trace fails for another value. */
 RP_API rp_tensor rp_jit_tensor(const rp_jit_call *call, const rp_value *v);
+/* The integer v of args as a size: a number while each call has the same, and a symbol when one has differed, so that one entry serves all; marks
+ * and `dynamic` are about it as about sizes. It may be negative, and is then a size times -1; one beyond 2^40 is a number. A function that reads
+ * v->as.integer of it besides has an entry for each value. The trace fails for another value. */
+RP_API rp_dim rp_jit_dim(const rp_jit_call *call, const rp_value *v);
 /* x as a value of the result. The trace fails for a tensor of another graph. */
 RP_API rp_value rp_jit_value(rp_jit_call *call, rp_tensor x);
 RP_API rp_value rp_jit_value_at(rp_jit_call *call, rp_tensor x, const char *file, int line);
@@ -177,6 +181,7 @@ RP_API bool rp_jit_failed(const rp_jit_call *call);
 /* With the line of the caller, as in tensor.h. */
 #ifndef RP_NO_SITES
 #define rp_jit_tensor(...) RP_AT("rp_jit_tensor", (rp_jit_tensor)(__VA_ARGS__))
+#define rp_jit_dim(...) RP_DIM_AT((rp_jit_dim)(__VA_ARGS__))
 #define rp_jit_value(...) rp_jit_value_at(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 

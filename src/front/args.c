@@ -370,6 +370,34 @@ uint32_t front_after(const uint64_t *word, uint32_t head) {
     return w.at;
 }
 
+/* The word behind the head at `head` and what is its own, which is not the items. */
+static uint32_t behind_head(const uint64_t *word, uint32_t head) {
+    switch (front_kind(word[head])) {
+    case RP_VALUE_TENSOR: return head + 1 + front_rank(word[head]);
+    case RP_VALUE_STRING: return head + 1 + text_words(front_count(word[head]));
+    case RP_VALUE_BOOL:
+    case RP_VALUE_INT:
+    case RP_VALUE_FLOAT: return head + 2;
+    default: return head + 1;
+    }
+}
+
+bool front_next_int(const front_args *a, uint32_t *head, uint32_t *word) {
+    while (*head < a->n) {
+        const uint32_t at = *head;
+        *head = behind_head(a->word, at);
+        *word = at + 1;
+        if (front_kind(a->word[at]) == RP_VALUE_INT) return true;
+    }
+    return false;
+}
+
+uint32_t front_count_ints(const front_args *a) {
+    uint32_t n = 0, head = 0, word;
+    while (front_next_int(a, &head, &word)) n++;
+    return n;
+}
+
 const char *front_type_name(uint64_t head) {
     static const char *const name[] = {"NoneType", "bool", "int",   "float", "str",
                                        "Tensor",   "list", "tuple", "dict"};

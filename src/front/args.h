@@ -58,6 +58,9 @@ typedef struct front_place {
 front_place front_describe(const uint64_t *word, uint32_t at, base_buf *source);
 /* The word behind the value whose head is at `head`. */
 uint32_t front_after(const uint64_t *word, uint32_t head);
+/* The next integer from head *head on, which becomes where the search goes on; false: there is none. */
+bool front_next_int(const front_args *a, uint32_t *head, uint32_t *word);
+uint32_t front_count_ints(const front_args *a);
 /* "f32[8, 1024]", "3", "'abc'", "tuple": the value whose head is at `head`. */
 void front_put_value(const uint64_t *word, uint32_t head, base_buf *out);
 /* The type of it in Python's words. */

@@ -96,7 +96,7 @@ static RP_COLD rp_status refuse(rp_jit_call *call, const front_break *why, rp_er
 
 static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why,
                        rp_error *err) {
-    if (call->g->in_body || call->f->fullgraph) return refuse(call, why, err);
+    if (call->g->in_body || call->f->fullgraph || call->probing) return refuse(call, why, err);
     if (!call->session) RP_TRY(begin(call, err));
     return front_force(call->session, wanted, n, why, err);
 }
@@ -323,6 +323,8 @@ static rp_status run_function(rp_jit_call *call, rp_error *err) {
         (void)front_add_tensor(call, (rp_tensor){call->g, rec->input[i], call->g->id});
     }
     if (!rec->args_block) st = front_fake_args(call->f, call->a, &rec->args, &rec->args_block, err);
+    if (rec->has_ints && st == RP_OK)
+        front_fill_ints(&rec->args, call->a, call->sizes, FRONT_NO_POISON);
     if (st == RP_OK) st = call_function(call, err);
     call->g->oracle = NULL;
     call->g->call = NULL;
@@ -402,7 +404,8 @@ rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, con
     call.sizes = &rec->sizes;
     call.session = &call.room;
     call.to = out;
-    call.eager = call.broken = false;
+    call.dims = NULL;
+    call.eager = call.probing = call.broken = false;
     rp_status st = run_again(&call, made, &why);
     front_session_done(&call.room);
     if (rec->sizes.learnt + rec->sizes.n_facts != learnt) st = keep_learnt(f, e, a, st, &why);

@@ -1,6 +1,6 @@
 /* Which sizes differed, kept in the cache for the next process: its first call makes them symbols at once, where torch keeps a profile.
  *
- * A record is text, a line a tensor: axes that differed as bits, rank, and what the tensor is called. It is of a function by name, file and line. A
+ * A record is text, a line a tensor: axes that differed as bits, rank, and what the tensor is called; of an integer that is a size, int and what it is called. It is of a function by name, file and line. A
  * process does not read what it has stored itself: what two functions of one name show each other depends on no order. */
 #include "front/decisions.h"
 
@@ -16,6 +16,7 @@
 #include "config/config.h"
 
 #define FORMAT "sizes 1"
+#define INTEGER "int " /* a line begins with it */
 
 /* Tells this process from others, children among them. */
 static uint64_t own_mark(void) {
@@ -46,13 +47,23 @@ static unsigned axes_of(const front_seen *s) {
 static void put_record(const rp_jit *f, base_buf *out) {
     base_buf_printf(out, FORMAT "\nby %" PRIx64 "\n", own_mark());
     for (const front_seen *s = f->seen; s; s = s->next)
-        if (axes_of(s) && !strchr(s->source, '\n'))
+        if (!axes_of(s) || strchr(s->source, '\n') || (s->now.integer && !s->now.taken))
+            continue;
+        else if (s->now.integer)
+            base_buf_printf(out, INTEGER "%s\n", s->source);
+        else
             base_buf_printf(out, "%x %u %s\n", axes_of(s), s->now.rank, s->source);
 }
 
 static rp_status read_line(rp_jit *f, const char *line, rp_error *err) {
     unsigned axes, rank;
     int at = 0;
+    if (strncmp(line, INTEGER, strlen(INTEGER)) == 0 && line[strlen(INTEGER)]) {
+        line += strlen(INTEGER);
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "%s of %s differed in an earlier process", line,
+                    f->name);
+        return front_see_stored_int(f, line, err);
+    }
     if (sscanf(line, "%x %u %n", &axes, &rank, &at) != 2 || at == 0 || !line[at] ||
         rank > RP_MAX_RANK || axes >> rank)
         return RP_OK; /* not ours: a size is then a number at first, as without it */

@@ -114,7 +114,7 @@ static bool is_listed(const rp_jit *f, const front_entry *e) {
 static bool was_symbol(const front_solver *s, uint32_t word) {
     uint32_t i = 0;
     while (i < s->n_symbols && s->symbol[i].word != word) i++;
-    return i < s->n_symbols;
+    return i < s->n_symbols && !s->symbol[i].literal;
 }
 
 static bool is_alike(const front_guards *g, const front_args *a) {

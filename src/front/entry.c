@@ -19,6 +19,7 @@ void front_entry_unref(front_entry *e) {
     front_dense_done(&e->dense);
     (void)pthread_mutex_destroy(&e->copying);
     base_free(e->block);
+    base_free(e->told);
     base_free(e->written);
     base_free(e);
 }
@@ -43,7 +44,23 @@ static rp_status note_written(const front_args *a, const rp_graph *g, bool **out
     return RP_OK;
 }
 
-/* Takes over what t has of the entry. */
+/* The inputs of g that tell integers, which are behind the tensors. */
+static rp_status note_told(const front_args *a, const front_traced *t, front_entry *e,
+                           rp_error *err) {
+    const ir_graph *g = t->graph->ir;
+    const uint32_t n = ir_leaf_count(g, IR_LEAF_INPUT) - a->n_tensors;
+    if (n == 0) return RP_OK;
+    e->told = base_alloc_array(n, sizeof *e->told);
+    if (!e->told) return rp_fail(err, RP_NOMEM, "entry");
+    for (; e->n_told < n; e->n_told++)
+        for (uint32_t i = 0; i < t->sizes.n_symbols; i++) {
+            const front_symbol *y = &t->sizes.symbol[i];
+            if (y->integer && y->leaf == ir_leaf_at(g, IR_LEAF_INPUT, a->n_tensors + e->n_told))
+                e->told[e->n_told] = (front_told_int){y->word, y->negated};
+        }
+    return RP_OK;
+}
+
 /* Of splitting_ops that the user gave, once: a slip of the pen leaves one graph where there were to be pieces. Of a function that breaks
  * its graph other parts may have the op. */
 static void tell_absent_ops(rp_jit *f, const rp_graph *g) {
@@ -56,6 +73,7 @@ static void tell_absent_ops(rp_jit *f, const rp_graph *g) {
                      f->name, ops->v[i]);
 }
 
+/* Takes over what t has of the entry. */
 static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, compiler by,
                              front_entry **out, rp_error *err) {
     rp_status st = RP_OK;
@@ -66,6 +84,7 @@ static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, co
     atomic_init(&e->refs, 1);
     RP_TRY_OUT(front_has_own_size(f, a, &of.own_size, err));
     if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of, err));
+    if (!t->recording) RP_TRY_OUT(note_told(a, t, e, err));
     if (!t->recording && by == OP_BY_OP)
         RP_TRY_OUT(front_code_eager(f, t->graph, &e->result.code, err));
     else if (!t->recording)
@@ -86,7 +105,7 @@ out:
 
 static bool serves_one_size(const front_solver *s) {
     for (uint32_t i = 0; i < s->n_symbols; i++)
-        if (s->symbol[i].fixed) return true;
+        if (s->symbol[i].fixed && !s->symbol[i].literal) return true;
     return false;
 }
 
@@ -288,6 +307,8 @@ static rp_status place_inputs(front_run *r, rp_error *err) {
         if (any) RP_TRY(look_at(r, i, &copied, err));
         if (copied) RP_TRY(place_copy(r, i, err));
     }
+    for (uint32_t i = 0; i < r->e->n_told; i++)
+        r->in[a->n_tensors + i] = front_told(&r->e->told[i], a->word);
     return RP_OK;
 }
 
@@ -460,7 +481,7 @@ static rp_status run_placed(front_run *r, rp_error *err) {
     const front_result *result = &r->e->result;
     const autograph_around around = {before_graph, after_graph, r};
     front_io io = {.in = r->in,
-                   .n_in = r->a->n_tensors,
+                   .n_in = r->a->n_tensors + r->e->n_told,
                    .mode = r->to->mode,
                    .args = r->a,
                    .own = &r->e->dense};
@@ -482,7 +503,8 @@ rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, front_
     r.copy = NULL;
     r.n_copies = 0;
     r.stays = false;
-    r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
+    const uint32_t n_in = a->n_tensors + e->n_told;
+    r.in = n_in <= FEW ? r.few : base_alloc_array(n_in, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
     rp_status st = place_inputs(&r, err);
     if (st == RP_OK) st = run_placed(&r, err);

@@ -87,6 +87,12 @@ rp_status front_dense_take(front_dense *d, rp_device *device, uint32_t tensor, s
 bool front_dense_has(const front_dense *d, const void *at);
 void front_dense_done(front_dense *d);
 
+/* An input of a graph behind those of the tensors, which tells an integer argument that is a size. */
+typedef struct front_told_int {
+    uint32_t word;
+    bool negated;
+} front_told_int;
+
 /* A compiled graph and the value that its outputs make. */
 typedef struct front_result {
     front_code code; /* without outputs there may be nothing to do */
@@ -107,7 +113,9 @@ typedef struct front_entry {
     bool counted;                        /* of those that the limit allows then */
     bool dropped;                        /* off the list, by the function's lock */
     front_result result;
-    void *block;       /* behind result.value */
+    void *block;          /* behind result.value */
+    front_told_int *told; /* n_told; likewise none with a recording */
+    uint32_t n_told;
     bool *written;     /* by tensor of the arguments; NULL with a recording, whose steps tell */
     front_dense dense; /* of calls that are captured, one at a time: */
     pthread_mutex_t copying; /* held by one that has copies there, until they are copied back */
@@ -137,8 +145,10 @@ typedef struct front_mark {
 
 /* The sizes that a tensor had when it was last traced, and which of them have differed. */
 typedef struct front_sizes_seen {
-    uint32_t rank;
+    uint32_t rank; /* of an integer 1, dim[0] is what it was */
+    bool integer;
     bool stored; /* by an earlier process: sizes are not known */
+    bool taken;  /* of an integer: as a size, by the function */
     int64_t dim[RP_MAX_RANK];
     bool wobbled[RP_MAX_RANK];
 } front_sizes_seen;
@@ -492,9 +502,15 @@ bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
 /* That call failed: the history is what it was. */
 void front_unsee(rp_jit *f);
+/* The user's mark of an integer argument, as of axis 0; NULL: none. */
+const front_mark *front_mark_of_int(rp_jit *f, const char *source);
+/* The function took this integer as a size. By turn. */
+void front_see_taken(rp_jit *f, const char *source);
 /* What an earlier process saw: bit d of axes for an axis that differed. Before any call is taken in. */
 rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigned axes,
                            rp_error *err) RP_MUST_USE;
+/* The same of an integer. */
+rp_status front_see_stored_int(rp_jit *f, const char *source, rp_error *err) RP_MUST_USE;
 void front_forget(rp_jit *f);
 
 #endif

@@ -8,18 +8,21 @@
 
 static void add_range(front_guards *g, const front_symbol *y) {
     if (y->min <= 0 && y->max == INT64_MAX && y->divisor == 1) return;
-    g->range[g->n_ranges++] = (front_range){y->word, y->min, y->max, y->divisor};
+    int64_t min = y->negated ? -y->max : y->min, max = y->negated ? -y->min : y->max;
+    g->range[g->n_ranges++] = (front_range){y->word, min, max, y->divisor};
 }
 
-static bool is_pair(const front_symbol *y) {
-    return y->replaced && y->as.n == 1 && y->as.op[0] == IR_DIM_CODE_SYMBOL;
+/* One word is another. */
+static bool is_pair(const front_guards *g, const front_symbol *y) {
+    return y->replaced && y->as.n == 1 && y->as.op[0] == IR_DIM_CODE_SYMBOL &&
+           y->negated == g->sizes.symbol[y->as.k[0]].negated;
 }
 
 static void add_symbol(front_guards *g, const front_symbol *y) {
     if (y->fixed) return; /* its word has a mask */
     g->mask[y->word] = 0;
     add_range(g, y);
-    if (!is_pair(y)) return;
+    if (!is_pair(g, y)) return;
     uint32_t *pair = g->pair[g->n_pairs++];
     pair[0] = y->word;
     pair[1] = g->sizes.symbol[y->as.k[0]].word;
@@ -30,7 +33,7 @@ static bool is_open(const front_guards *g, const front_fact *f) {
     if (!f->learnt) return true;
     if (f->r != RP_DIM_EQ) return false;
     for (uint32_t i = 0; i < g->sizes.n_symbols; i++)
-        if (g->sizes.symbol[i].replaced && !is_pair(&g->sizes.symbol[i])) return true;
+        if (g->sizes.symbol[i].replaced && !is_pair(g, &g->sizes.symbol[i])) return true;
     return false;
 }
 
@@ -76,7 +79,7 @@ static bool in_range(const front_range *r, int64_t v) {
 
 static void read_values(front_guards *g, const front_args *a) {
     for (uint32_t i = 0; i < g->sizes.n_symbols; i++)
-        g->value[i] = (int64_t)a->word[g->sizes.symbol[i].word];
+        g->value[i] = front_symbol_value(&g->sizes.symbol[i], a->word);
 }
 
 static bool sizes_hold(front_guards *g, const front_args *a) {

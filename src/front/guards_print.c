@@ -27,10 +27,20 @@ static void put_check(const front_guards *g, uint32_t head, const char *source, 
         base_buf_printf(out, "DICT_LENGTH: len(%s) == %u", source, front_count(*w));
         break;
     default:
+        if (front_kind(*w) == RP_VALUE_INT && g->mask[head + 1] == 0) { /* a symbol */
+            base_buf_printf(out, "TYPE_MATCH: type(%s) == int", source);
+            break;
+        }
         base_buf_printf(out, "EQUALS_MATCH: %s == ", source);
         front_put_value(g->want, head, out);
     }
     base_buf_putc(out, '\n');
+}
+
+/* The size, or the integer, that is word `at`. */
+static void put_size(const front_guards *g, uint32_t at, base_buf *out) {
+    front_place p = front_describe(g->want, at, out);
+    if (p.field == FRONT_SIZE) base_buf_printf(out, ".size()[%u]", p.index);
 }
 
 /* Ranges of sizes, then what relates several, each behind lead. */
@@ -40,16 +50,15 @@ static void put_sizes(const front_guards *g, const char *lead, base_buf *out) {
     for (uint32_t i = 0; i < g->n_ranges; i++) {
         const front_range *r = &g->range[i];
         base_buf_clear(&source);
-        front_place p = front_describe(g->want, r->word, &source);
+        put_size(g, r->word, &source);
         const char *name = source.data ? source.data : "";
         if (r->min > 0 || r->max != INT64_MAX) {
-            base_buf_printf(out, "%s%" PRId64 " <= %s.size()[%u]", lead, r->min, name, p.index);
+            base_buf_printf(out, "%s%" PRId64 " <= %s", lead, r->min, name);
             if (r->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, r->max);
             base_buf_putc(out, '\n');
         }
         if (r->divisor > 1)
-            base_buf_printf(out, "%s%s.size()[%u]%%%" PRId64 " == 0\n", lead, name, p.index,
-                            r->divisor);
+            base_buf_printf(out, "%s%s%%%" PRId64 " == 0\n", lead, name, r->divisor);
     }
     base_buf_done(&source);
     for (uint32_t i = 0; i < g->sizes.n_facts; i++) {

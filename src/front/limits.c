@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "front/recording.h"
 
 typedef struct counted {
     struct counted *next;
@@ -144,6 +145,15 @@ static const front_symbol *symbol_of(const front_solver *s, uint32_t word, uint3
     return NULL;
 }
 
+/* A size, or an integer that is taken as one. */
+static bool is_size(const telling *t, front_place p, uint32_t at) {
+    uint32_t i;
+    if (p.field != FRONT_LITERAL || front_kind(t->a->word[p.head]) != RP_VALUE_INT)
+        return p.field == FRONT_SIZE;
+    const front_symbol *y = symbol_of(&t->past->made->guards.sizes, at, &i);
+    return t->g->mask[at] == 0 || (y && !y->literal);
+}
+
 static bool is_setting(const front_fact *f) {
     return f->file && f->line == 0;
 }
@@ -187,7 +197,7 @@ static bool differs(const telling *t, uint32_t first, uint32_t i, base_buf *sour
     if (i != first && !is_same_place(t->g, t->a, i)) return false;
     base_buf_clear(source);
     *p = front_describe(t->a->word, i, source);
-    return p->field == FRONT_SIZE && source->data && can_be_marked(t, *p, source->data, &why_not);
+    return is_size(t, *p, i) && source->data && can_be_marked(t, *p, source->data, &why_not);
 }
 
 /* The questions that a mark would fail at; false: something else makes numbers, and there is no cure but other functions. */
@@ -258,7 +268,9 @@ static after put_size_cure(const telling *t, uint32_t at) {
     base_buf_init(&source, 0);
     front_place p = front_describe(t->a->word, at, &source);
     const char *name = source.data ? source.data : "L";
-    base_buf_printf(t->out, "; %s.size()[%u] was ", name, p.index);
+    base_buf_printf(t->out, "; %s", name);
+    if (p.field == FRONT_SIZE) base_buf_printf(t->out, ".size()[%u]", p.index);
+    base_buf_puts(t->out, " was ");
     put_values(t->f, t->a, at, false, t->out);
     const bool markable = can_be_marked(t, p, name, &why_not);
     if (!markable)
@@ -271,6 +283,20 @@ static after put_size_cure(const telling *t, uint32_t at) {
     return markable ? AS_SYMBOLS : ONE_BY_ONE;
 }
 
+/* Of an integer that is no size: what would make it one. */
+static void put_int_cure(const telling *t, uint32_t at) {
+    uint32_t i;
+    const front_symbol *y = symbol_of(&t->past->made->guards.sizes, at, &i);
+    const int64_t is = (int64_t)t->a->word[at];
+    if (y && y->asked)
+        base_buf_puts(t->out, " the function reads it as a number beside rp_jit_dim; read it by "
+                              "that alone, or");
+    else if (is >= -FRONT_MOST_INT && is <= FRONT_MOST_INT)
+        base_buf_puts(t->out, " read it by rp_jit_dim(call, v), which makes it a symbol, or");
+    else
+        base_buf_puts(t->out, " no symbol of an integer is beyond 2^40;");
+}
+
 static after put_cure(const telling *t, uint32_t at) {
     base_buf source;
     base_buf_init(&source, 0);
@@ -278,12 +304,14 @@ static after put_cure(const telling *t, uint32_t at) {
     const char *name = source.data ? source.data : "L";
     rp_value_kind kind = front_kind(t->a->word[p.head]);
     after then = ONE_BY_ONE;
-    if (p.field == FRONT_SIZE) {
+    if (is_size(t, p, at)) {
         then = put_size_cure(t, at);
     } else if (p.field == FRONT_LITERAL && kind != RP_VALUE_STRING) {
         base_buf_printf(t->out, "; %s was ", name);
         put_values(t->f, t->a, at, true, t->out);
-        base_buf_printf(t->out, "; give %s as a tensor of rank 0, whose value is no guard", name);
+        base_buf_puts(t->out, ";");
+        if (kind == RP_VALUE_INT) put_int_cure(t, at);
+        base_buf_printf(t->out, " give %s as a tensor of rank 0, whose value is no guard", name);
     } else {
         base_buf_printf(t->out, "; give %s in one form, or use a function of its own for each",
                         name);
@@ -295,7 +323,7 @@ static after put_cure(const telling *t, uint32_t at) {
 /* Whether entries with symbols are told apart by anything but what they were made for. */
 static bool is_asked(const front_solver *s) {
     for (uint32_t i = 0; i < s->n_symbols; i++)
-        if (s->symbol[i].fixed) return true;
+        if (s->symbol[i].fixed && !s->symbol[i].literal) return true;
     for (uint32_t i = 0; i < s->n_facts; i++)
         if (!is_setting(&s->fact[i])) return true;
     return false;

@@ -30,6 +30,14 @@ const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, ui
     return m;
 }
 
+const front_mark *front_mark_of_int(rp_jit *f, const char *source) {
+    (void)pthread_mutex_lock(&f->lock);
+    const front_mark *m = f->marks;
+    while (m && !(m->axis == 0 && is_called(m->tensor, source))) m = m->next;
+    (void)pthread_mutex_unlock(&f->lock);
+    return m;
+}
+
 /* The last mark of an axis counts. */
 static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, uint32_t axis,
                           int64_t min, int64_t max, rp_error *err) {
@@ -99,16 +107,25 @@ bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis) {
     return s && s->now.wobbled[axis];
 }
 
-/* A tensor of another rank begins anew. */
-static void merge(rp_jit *f, front_sizes_seen *s, const rp_buffer *b) {
-    bool same = s->rank == b->rank;
-    for (uint32_t d = 0; d < b->rank; d++) {
-        bool differs = same && !s->stored && s->dim[d] != b->dim[d];
-        f->differed = f->differed || (differs && !s->wobbled[d]);
+/* What a call shows of a tensor, or of an integer. */
+typedef struct shown {
+    const int64_t *dim;
+    uint32_t rank;
+    bool integer;
+} shown;
+
+/* A tensor of another rank begins anew. Of an integer that was never taken as a size it is for nobody to know that it differs. */
+static void merge(rp_jit *f, front_sizes_seen *s, const shown *is) {
+    bool same = s->rank == is->rank && s->integer == is->integer;
+    for (uint32_t d = 0; d < is->rank; d++) {
+        bool differs = same && !s->stored && s->dim[d] != is->dim[d];
+        f->differed = f->differed || (differs && !s->wobbled[d] && (!is->integer || s->taken));
         s->wobbled[d] = same && (s->wobbled[d] || differs);
-        s->dim[d] = b->dim[d];
+        s->dim[d] = is->dim[d];
     }
-    s->rank = b->rank;
+    s->taken = s->taken && same;
+    s->rank = is->rank;
+    s->integer = is->integer;
     s->stored = false;
 }
 
@@ -124,14 +141,28 @@ static rp_status add_seen(rp_jit *f, const char *source, uint32_t rank, front_se
     return RP_OK;
 }
 
-static rp_status see_one(rp_jit *f, const char *source, const rp_buffer *b, rp_error *err) {
+static rp_status see_one(rp_jit *f, const char *source, const shown *is, rp_error *err) {
     front_seen *s = find_seen(f, source);
     if (!s) {
-        RP_TRY(add_seen(f, source, b->rank, &s, err));
-        memcpy(s->now.dim, b->dim, sizeof s->now.dim);
+        RP_TRY(add_seen(f, source, is->rank, &s, err));
+        memcpy(s->now.dim, is->dim, is->rank * sizeof *is->dim);
+        s->now.integer = is->integer;
         s->is_new = true;
     }
-    merge(f, &s->now, b);
+    merge(f, &s->now, is);
+    return RP_OK;
+}
+
+void front_see_taken(rp_jit *f, const char *source) {
+    front_seen *s = find_seen(f, source);
+    if (s && s->now.integer) s->now.taken = true;
+}
+
+rp_status front_see_stored_int(rp_jit *f, const char *source, rp_error *err) {
+    front_seen *s = find_seen(f, source);
+    if (s) return RP_OK;
+    RP_TRY(add_seen(f, source, 1, &s, err));
+    s->now.integer = s->now.stored = s->now.taken = s->now.wobbled[0] = true;
     return RP_OK;
 }
 
@@ -184,17 +215,28 @@ void front_unsee(rp_jit *f) {
     }
 }
 
+/* The value at word `at`. */
+static rp_status see_word(rp_jit *f, const front_args *a, uint32_t at, const shown *is,
+                          base_buf *source, rp_error *err) {
+    base_buf_clear(source);
+    (void)front_describe(a->word, at, source);
+    RP_TRY(base_buf_status(source, err));
+    find_marked(f, source->data, is->rank);
+    return see_one(f, source->data, is, err);
+}
+
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) {
     rp_status st = RP_OK;
     base_buf source;
     begin_seeing(f);
     base_buf_init(&source, 0);
     for (uint32_t i = 0; i < a->n_tensors && st == RP_OK; i++) {
-        base_buf_clear(&source);
-        (void)front_describe(a->word, a->at[i], &source);
-        st = base_buf_status(&source, err);
-        if (st == RP_OK) find_marked(f, source.data, a->tensor[i]->tensor.rank);
-        if (st == RP_OK) st = see_one(f, source.data, &a->tensor[i]->tensor, err);
+        const rp_buffer *b = &a->tensor[i]->tensor;
+        st = see_word(f, a, a->at[i], &(shown){b->dim, b->rank, false}, &source, err);
+    }
+    for (uint32_t head = 0, word; st == RP_OK && front_next_int(a, &head, &word);) {
+        const int64_t is = (int64_t)a->word[word];
+        st = see_word(f, a, word, &(shown){&is, 1, true}, &source, err);
     }
     if (st == RP_OK) tell_missing(f);
     base_buf_done(&source);

@@ -23,6 +23,7 @@ static rp_status note_symbols(front_recording *rec, const front_solver *s, rp_er
     for (uint32_t i = 0; i < s->n_symbols; i++) {
         rec->table_i[i] = s->symbol[i].table_i;
         rec->dim[i] = s->symbol[i].dim;
+        rec->has_ints = rec->has_ints || s->symbol[i].integer;
     }
     return RP_OK;
 }
@@ -139,8 +140,9 @@ static rp_status aim_solver(front_session *s, rp_error *err) {
         front_symbol *x = &y->symbol[i];
         x->table_i = rec->table_i[i];
         x->dim = rec->dim[i];
-        same = same && x->hint == (int64_t)s->a->word[x->word];
-        x->hint = (int64_t)s->a->word[x->word];
+        const int64_t is = front_symbol_value(x, s->a->word);
+        same = same && x->hint == is;
+        x->hint = is;
         if (x->table_i < n) value[x->table_i] = x->hint;
     }
     rec->sizes_id += !same;
@@ -170,6 +172,11 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
         if (any) RP_TRY(front_copies(a, NULL, i, &copied, err));
         if (copied) RP_TRY(copy_input(s, i, &b, err));
         RP_TRY(front_hold(s, s->rec->input[i], &b, err));
+    }
+    for (uint32_t i = 0; i < s->sizes->n_symbols; i++) {
+        const front_symbol *y = &s->sizes->symbol[i];
+        const rp_buffer b = front_told(&(front_told_int){y->word, y->negated}, a->word);
+        if (y->integer && y->leaf != IR_NONE) RP_TRY(front_hold(s, y->leaf, &b, err));
     }
     return RP_OK;
 }

@@ -73,7 +73,9 @@ struct front_recording {
     bool *written;
     rp_tensor *tensor;
     uint32_t cap_tensors;
-    rp_value args; /* as the function is given them: equal for all calls of the entry */
+    rp_value
+        args; /* as the function is given them: equal for all calls of the entry, but for integers that are symbols */
+    bool has_ints; /* there are some */
     void *args_block;
     uint32_t settled;     /* nodes when steps were last compiled */
     uint32_t n_pieces;    /* compiled so far */
@@ -129,8 +131,10 @@ struct rp_jit_call {
     front_solver *sizes;
     front_session *session; /* NULL: nothing was wanted so far */
     const front_out *to;
-    bool eager;  /* nothing is kept */
-    bool broken; /* at a break that is not allowed */
+    bool *dims;   /* by word of a: integers that it took as sizes are noted; NULL: nobody asks */
+    bool eager;   /* nothing is kept */
+    bool probing; /* what integers are for it, so that it may not break */
+    bool broken;  /* at a break that is not allowed */
     front_session room;
 };
 
@@ -259,6 +263,30 @@ rp_status front_end_of(rp_jit_call *call, front_returned *r, rp_error *err) RP_M
 rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, void **block,
                           rp_error *err) RP_MUST_USE;
 bool front_add_tensor(rp_jit_call *call, rp_tensor x);
+/* A name for the graph's text: L['x'][0] is x_0, L[0] is arg0; another one with a number from i on where it is taken. */
+void front_input_name(const char *source, uint32_t i, const rp_graph *g, char out[64]);
+
+/* --- ints.c --- */
+/* The size of an integer is told by an input of this type, [0, size], without memory. Symbols of integers go up to FRONT_MOST_INT. */
+#define FRONT_TOLD_TYPE RP_DTYPE_U8
+#define FRONT_MOST_INT (INT64_C(1) << 40)
+rp_buffer front_told(const front_told_int *t, const uint64_t *word);
+/* Adds the symbols that integers are to be, for which there is room. */
+rp_status front_int_symbols(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
+                            front_solver *s, rp_error *err) RP_MUST_USE;
+/* Integers of what the function is given, a copy of the arguments: where they are, and what they are, but for symbol `poison`. */
+enum { FRONT_NO_POISON = UINT32_MAX, FRONT_ALL_POISON = UINT32_MAX - 1 };
+void front_fill_ints(rp_value *args, const front_args *a, const front_solver *s, uint32_t poison);
+/* Whether the function might read it as a number as well. */
+bool front_is_open_int(const front_symbol *y);
+/* Whether two passes have given the same graph and result. */
+rp_status front_same_traced(const front_traced *a, const front_traced *b, bool *out,
+                            rp_error *err) RP_MUST_USE;
+/* The function reads symbol i as a number, too. RP_INVALID where it is marked. */
+rp_status front_int_is_number(const rp_jit *f, front_solver *s, uint32_t i,
+                              rp_error *err) RP_MUST_USE;
+/* What the function did not take as a size is a number. */
+void front_ints_settle(const rp_jit *f, front_solver *s);
 
 /* --- support.c --- */
 /* Effect e of g writes tensor k of the arguments. RP_INVALID where it may not. */

@@ -24,7 +24,18 @@ typedef struct front_symbol {
     ir_dim_code as;   /* over the symbols of the solver */
     uint32_t table_i; /* in the table of this pass; UINT32_MAX: not there */
     ir_dim dim;       /* likewise */
+    bool integer;     /* of an integer argument, and: */
+    bool negated;     /* what it is times -1 */
+    bool asked;       /* the function took it as a size */
+    bool literal;     /* it is fixed, since the function reads it as a number of C */
+    uint32_t leaf;    /* the input that tells it in the graph of this pass; IR_NONE: none */
 } front_symbol;
+
+/* Of a call with these words. */
+static inline int64_t front_symbol_value(const front_symbol *y, const uint64_t *word) {
+    const uint64_t is = word[y->word];
+    return (int64_t)(y->negated ? 0 - is : is);
+}
 
 /* a r b, over the symbols of the solver. */
 typedef struct front_fact {

@@ -94,8 +94,7 @@ static bool is_taken(const rp_graph *g, const char *name) {
     return k > 0;
 }
 
-/* A name for the graph's text: L['x'][0] is x_0, L[0] is arg0. */
-static void input_name(const char *source, uint32_t i, const rp_graph *g, char out[64]) {
+void front_input_name(const char *source, uint32_t i, const rp_graph *g, char out[64]) {
     size_t n = 0;
     const char *z = source + 1;
     while (*z && !isalnum((unsigned char)*z)) z++;
@@ -118,6 +117,8 @@ typedef struct tracing {
     front_sizes sizes; /* which become symbols */
     uint32_t *symbol;  /* of each word; UINT32_MAX: the number */
     bool eager;
+    uint32_t poison; /* as front_fill_ints: which integers are not what they are */
+    bool *dims;      /* by word: integers that were taken as sizes */
     front_traced *out;
     rp_value args; /* fake */
     void *block;
@@ -131,7 +132,7 @@ static rp_status make_input(const tracing *t, rp_jit_call *call, uint32_t i, rp_
     base_buf_init(&source, 0);
     (void)front_describe(t->a->word, t->a->at[i], &source);
     rp_status st = base_buf_status(&source, err);
-    if (st == RP_OK) input_name(source.data, i, call->g, name);
+    if (st == RP_OK) front_input_name(source.data, i, call->g, name);
     base_buf_done(&source);
     RP_TRY(st);
     for (uint32_t d = 0; d < b->rank; d++) {
@@ -162,6 +163,7 @@ rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, v
     *block = base_alloc(16 + autograph_value_size(a->value));
     if (!*block) return rp_fail(err, RP_NOMEM, "arguments of %s", f->name);
     *out = autograph_value_copy(a->value, *block);
+    front_fill_ints(out, a, NULL, FRONT_NO_POISON);
     return autograph_value_each(out, number_next, &n, err);
 }
 
@@ -250,8 +252,11 @@ static rp_status make_symbols(tracing *t, bool eager, rp_error *err) {
     front_solver *s = &t->out->sizes;
     s->what = t->f->name;
     t->symbol = base_alloc_array(t->a->n, sizeof *t->symbol);
-    s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + 1, sizeof *s->symbol);
-    if (!t->symbol || !s->symbol) return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
+    t->dims = base_alloc_array(t->a->n, sizeof *t->dims);
+    s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + front_count_ints(t->a) + 1,
+                                 sizeof *s->symbol);
+    if (!t->symbol || !t->dims || !s->symbol)
+        return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
     for (uint32_t i = 0; i < t->a->n; i++) t->symbol[i] = UINT32_MAX;
     bool marked = true;
     if (eager) { /* without the turn, and without symbols: marks are only held */
@@ -260,7 +265,7 @@ static rp_status make_symbols(tracing *t, bool eager, rp_error *err) {
         (void)pthread_mutex_unlock(&t->f->lock);
     }
     for (uint32_t i = 0; i < t->a->n_tensors && marked; i++) RP_TRY(add_symbols(t, i, err));
-    return RP_OK;
+    return marked ? front_int_symbols(t->f, t->a, t->sizes, eager, s, err) : RP_OK;
 }
 
 /* --- results ------------------------------------------------------------------------------------------ */
@@ -407,10 +412,14 @@ static rp_status run_pass(tracing *t, rp_error *err) {
                         .a = t->a,
                         .g = rp_graph_new(t->f->name),
                         .sizes = s,
+                        .dims = t->dims,
                         .eager = t->eager,
+                        .probing = t->poison != FRONT_NO_POISON,
                         .to = out->to};
     out->graph = call.g;
     if (!call.g) return rp_fail(err, RP_NOMEM, "trace of %s", t->f->name);
+    for (uint32_t i = 0; i < s->n_symbols; i++) s->symbol[i].leaf = IR_NONE;
+    front_fill_ints(&t->args, t->a, s, t->poison);
     st = front_solver_begin(s, ir_graph_dims(call.g->ir), &call.g->err);
     if (st != RP_OK) {
         st = rp_fail(err, st, "%s", call.g->err.text);
@@ -443,33 +452,106 @@ rp_status front_failed(const rp_jit *f, rp_status st, const rp_error *why, rp_er
                    f->name, rp_status_name(st));
 }
 
+/* Passes until nothing is new. */
+static rp_status trace_until_known(tracing *t, rp_error *err) {
+    front_traced *out = t->out;
+    for (uint32_t pass = 0; pass <= MOST_PASSES; pass++) {
+        rp_error why = {0};
+        forget_pass(out);
+        rp_status st = run_pass(t, &why);
+        if (st == RP_NOMEM || out->began || out->sizes.refused || !out->sizes.changed)
+            return st == RP_OK ? st : front_failed(t->f, st, &why, err);
+    }
+    return rp_fail(err, RP_INVALID,
+                   "%s: its questions on sizes differ each time that it is traced; ask of the "
+                   "arguments alone",
+                   t->f->name);
+}
+
+/* Whether the function makes the same where the integers `poison` are other numbers: that trace is *t->out then. */
+static rp_status makes_the_same(tracing *t, uint32_t poison, bool *same, rp_error *err) {
+    front_traced *out = t->out, before = *out;
+    rp_error why = {0};
+    out->graph = NULL;
+    out->block = NULL;
+    t->poison = poison;
+    rp_status st = run_pass(t, &why);
+    t->poison = FRONT_NO_POISON;
+    out->began = false;
+    *same = false;
+    if (st == RP_NOMEM)
+        st = rp_fail(err, st, "%s", why.text);
+    else
+        st = st == RP_OK ? front_same_traced(&before, out, same, err) : RP_OK;
+    if (*same) {
+        forget_pass(&before);
+        return st;
+    }
+    forget_pass(out);
+    out->graph = before.graph;
+    out->block = before.block;
+    out->result = before.result;
+    out->n_outputs = before.n_outputs;
+    return st;
+}
+
+/* Symbols of integers that the function reads as numbers, too, are fixed; *again: there are some, and what else there is is not known yet. */
+static rp_status try_ints(tracing *t, bool *again, rp_error *err) {
+    front_solver *s = &t->out->sizes;
+    uint32_t n = 0;
+    bool same = true;
+    *again = false;
+    for (uint32_t i = 0; i < s->n_symbols; i++) n += front_is_open_int(&s->symbol[i]);
+    if (n == 0) return RP_OK;
+    RP_TRY(makes_the_same(t, FRONT_ALL_POISON, &same, err));
+    if (same) return RP_OK;
+    *again = true;
+    for (uint32_t i = 0; n > 1 && i < s->n_symbols; i++) {
+        if (!front_is_open_int(&s->symbol[i])) continue;
+        RP_TRY(makes_the_same(t, i, &same, err));
+        if (!same) return front_int_is_number(t->f, s, i, err);
+    }
+    for (uint32_t i = 0; i < s->n_symbols; i++) /* all together */
+        if (front_is_open_int(&s->symbol[i])) RP_TRY(front_int_is_number(t->f, s, i, err));
+    return RP_OK;
+}
+
+/* History is to know. */
+static rp_status note_taken(const tracing *t, rp_error *err) {
+    rp_status st = RP_OK;
+    base_buf source;
+    base_buf_init(&source, 0);
+    for (uint32_t i = 0; st == RP_OK && i < t->a->n; i++) {
+        if (!t->dims[i]) continue;
+        base_buf_clear(&source);
+        (void)front_describe(t->a->word, i, &source);
+        st = base_buf_status(&source, err);
+        if (st == RP_OK) front_see_taken(t->f, source.data);
+    }
+    base_buf_done(&source);
+    return st;
+}
+
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) {
     rp_status st = RP_OK;
-    tracing t = {.f = f, .a = a, .sizes = sizes, .eager = eager, .out = out};
+    bool again = true;
+    tracing t = {
+        .f = f, .a = a, .sizes = sizes, .eager = eager, .poison = FRONT_NO_POISON, .out = out};
     *out = (front_traced){.to = out->to};
     RP_TRY_OUT(front_support_check(f, a, err));
     RP_TRY_OUT(make_symbols(&t, eager, err));
     RP_TRY_OUT(front_fake_args(f, a, &t.args, &t.block, err));
-    for (uint32_t pass = 0;; pass++) {
-        rp_error why = {0};
-        st = run_pass(&t, &why);
-        if (st == RP_NOMEM || out->began || out->sizes.refused || !out->sizes.changed) {
-            if (st != RP_OK) st = front_failed(f, st, &why, err);
-            break;
-        }
-        if (pass == MOST_PASSES) {
-            st =
-                rp_fail(err, RP_INVALID,
-                        "%s: its questions on sizes differ each time that it is traced; ask of the "
-                        "arguments alone",
-                        f->name);
-            break;
-        }
-        forget_pass(out);
+    while (again) {
+        again = false;
+        RP_TRY_OUT(trace_until_known(&t, err));
+        if (!out->began) RP_TRY_OUT(try_ints(&t, &again, err));
     }
+    front_ints_settle(f, &out->sizes);
+    if (!eager) st = note_taken(&t, err);
 out:
     base_free(t.symbol);
+    base_free(t.dims);
     base_free(t.block);
     return st;
 }

@@ -18,19 +18,31 @@ static rp_status doubled(void *user, rp_jit_call *call, const rp_value *args, rp
     return RP_OK;
 }
 
+/* As many rows as the second argument, for the name `sized`. */
+static rp_status head(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                      rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    *result = rp_jit_value(call, rp_slice(t, 0, 0, rp_jit_dim(call, &args->item[1])));
+    return RP_OK;
+}
+
 static int64_t columns = 4;
 
 /* Calls with these rows, 0 ends, and as many columns as there are, one more each time where they are below 0; gives the compiles. */
 static int compiles_of(const char *name, int line, const int64_t *rows, bool reset) {
     rp_error err = {0};
     rp_jit *f = NULL;
-    rp_jit_options o = jit_options(doubled);
+    const bool sized = strcmp(name, "sized") == 0;
+    rp_jit_options o = jit_options(sized ? head : doubled);
     o.name = name;
     o.line = line;
     CHECK_OK(rp_jit_new(&o, &f, &err), &err);
     if (reset) rp_jit_reset(f);
     for (int64_t wide = columns; *rows; rows++) {
-        rp_value v = f32_of(x, 2, *rows, wide < 0 ? -wide : wide), args = rp_value_tuple(&v, 1);
+        rp_value v[] = {f32_of(x, 2, sized ? 32 : *rows, wide < 0 ? -wide : wide),
+                        rp_value_int(*rows)};
+        rp_value args = rp_value_tuple(v, sized ? 2 : 1);
         rp_output *out = jit_ok(f, &args);
         assert_int_equal(jit_result(out)->tensor.dim[0], *rows);
         rp_output_free(out);
@@ -96,6 +108,19 @@ static void the_next_process_compiles_once(void **state) {
     assert_int_equal(elsewhere("kept", 1, several, false), 1); /* and it stays known */
     assert_int_equal(elsewhere("kept", 2, several, false), 2); /* another function */
     assert_int_equal(elsewhere("other", 1, several, false), 2);
+}
+
+/* An integer that is a size is kept as sizes are. */
+static void of_an_integer_as_well(void **state) {
+    base_buf heard;
+    (void)state;
+    assert_int_equal(elsewhere("sized", 1, several, false), 2);
+    assert_int_equal(elsewhere("sized", 1, several, false), 1);
+    heard_start(&heard, "dynamic");
+    assert_int_equal(compiles_of("sized", 1, several, false), 1);
+    CHECK_HEARD(&heard, "L[1] of sized differed in an earlier process");
+    CHECK_HEARD(&heard, "create_symbol s0 = 8 for L[1] ");
+    heard_done(&heard);
 }
 
 /* What an earlier process did not see is seen as ever: the first call of another size, then a symbol. */
@@ -190,6 +215,7 @@ int main(void) {
     if (calls) return do_calls(calls);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_process_compiles_once),
+        cmocka_unit_test(of_an_integer_as_well),
         cmocka_unit_test(another_axis_becomes_known),
         cmocka_unit_test(what_never_differed_is_not_kept),
         cmocka_unit_test(a_reset_forgets_it),

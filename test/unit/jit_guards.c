@@ -595,7 +595,8 @@ static void numbers_that_never_repeat_end_op_by_op(void **state) {
         rp_output_free(o);
     }
     CHECK_TEXT(said.data, f,
-               "L[1] was 0, 1, 2; give L[1] as a tensor of rank 0, whose value is no guard; 2 "
+               "L[1] was 0, 1, 2; read it by rp_jit_dim(call, v), which makes it a symbol, or give "
+               "L[1] as a tensor of rank 0, whose value is no guard; 2 "
                "further forms are compiled as they come, those behind run op by op\n");
     assert_int_equal(jit_info(f).eager, 2);
     heard_done(&said);
