@@ -16,8 +16,8 @@ typedef struct drawn {
 /* What a run does: drawn anew in each call, by the same seed, so that it differs by values alone. */
 typedef struct program {
     uint64_t seed;
-    int64_t n;
-    float *memory; /* of the state */
+    int64_t n, number; /* that is taken as a size, and added */
+    float *memory;     /* of the state */
     float x[ROWS], before[ROWS];
     float state[ROWS], result[ROWS]; /* what they must be */
     int wrong, breaks;
@@ -77,6 +77,15 @@ static void put_again(const drawn *of, drawn *out) {
     if (of->op != GIVEN) out->x = apply(of->op, of->a, of->b);
 }
 
+/* The integer as a value, and for some functions as the number that it is. */
+static void put_number(const program *p, rp_jit_call *call, const rp_value *number, const drawn *a,
+                       drawn *out) {
+    rp_tensor is = rp_dim_value(rp_jit_graph(call), rp_jit_dim(call, number), RP_DTYPE_F32);
+    for (int64_t i = 0; i < p->n; i++) out->is[i] = a->is[i] + (float)p->number;
+    out->x = p->seed % 5 ? rp_add(a->x, is) : rp_add_scalar(a->x, (double)number->as.integer);
+    out->op = GIVEN;
+}
+
 static void check_state(program *p) {
     p->breaks++;
     if (!same(p->memory, p->state, p->n)) p->wrong++;
@@ -120,7 +129,7 @@ static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, 
         put_op(VIEW, &is, &is, p->n, &v[n++]);
     }
     for (uint32_t i = 0; i < steps && !rp_jit_failed(call); i++) {
-        uint64_t what = next(&s) % 19;
+        uint64_t what = next(&s) % 20;
         const drawn *a = &v[next(&s) % n], *b = &v[next(&s) % n];
         if (what < 10) {
             put_op(what % 6, a, b, p->n, &v[n]);
@@ -142,6 +151,8 @@ static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, 
             put_op(VIEW, &is, &is, p->n, &v[n++]);
         } else if (what == 16) {
             put_op(VIEW, a, a, p->n, &v[n++]);
+        } else if (what == 19) {
+            put_number(p, call, &args->item[2].item[0], a, &v[n++]);
         } else if (what > 16) {
             put_again(a, &v[n++]);
         }
@@ -168,9 +179,11 @@ static void check_one(uint64_t seed, int level) {
             x[k] = p.x[k] = (float)(int)(next(&s) % 9) - 4;
             memory[k] = p.before[k] = (float)(int)(next(&s) % 7) - 3;
         }
-        rp_value v[] = {f32_of(x, 1, p.n, 0), f32_of(memory, 1, p.n, 0)};
+        p.number = (int64_t)(next(&s) % 12) - 3;
+        rp_value number = rp_value_int(p.number);
+        rp_value v[] = {f32_of(x, 1, p.n, 0), f32_of(memory, 1, p.n, 0), rp_value_list(&number, 1)};
         v[1].state = is_state;
-        rp_value args = rp_value_tuple(v, 2);
+        rp_value args = rp_value_tuple(v, 3);
         p.wrong = p.breaks = 0;
         rp_status st = rp_jit_run(f, &args, &o, &err);
         if (st != RP_OK) fail_msg("seed %d call %d level %d: %s", (int)seed, i, level, err.text);

@@ -31,7 +31,9 @@ typedef struct run {
     rp_tensor t[MOST];
     uint32_t n;
     rp_jit_call *call;
-    rp_tensor memory; /* the first argument as it was written last */
+    rp_tensor memory;       /* the first argument as it was written last */
+    const rp_value *number; /* (optional) an integer that is taken as a size, */
+    bool both;              /* and as a number of C */
 } run;
 
 static bool answered(run *r, bool yes) {
@@ -49,6 +51,7 @@ static void push(run *r, rp_tensor x) {
 
 static rp_dim pick_size(run *r) {
     rp_tensor x = pick(r);
+    if (r->number && next(&r->seed) % 3 == 0) return rp_jit_dim(r->call, r->number);
     uint32_t rank = rp_tensor_shape(x).rank;
     return rank ? rp_tensor_dim(x, (int)(next(&r->seed) % rank)) : rp_dim_const(3);
 }
@@ -122,6 +125,7 @@ static void join(run *r) {
 static void want(run *r) {
     rp_tensor a = pick(r);
     rp_shape s = rp_tensor_shape(a);
+    if (r->both && next(&r->seed) % 2) a = rp_mul_scalar(a, (double)r->number->as.integer);
     if (s.rank == 1) push(r, rp_reshape(a, RP_SHAPE(1, s.dim[0])));
     if (s.rank == 2) push(r, rp_add(a, rp_transpose(rp_transpose(a, 0, 1), 0, 1)));
 }
@@ -210,7 +214,11 @@ static rp_status random_function(void *user, rp_jit_call *call, const rp_value *
     run r = {.p = p, .seed = p->seed, .call = call};
     (void)err;
     p->path = 1;
-    for (uint32_t i = 0; i < args->n; i++) push(&r, rp_jit_tensor(call, &args->item[i]));
+    const rp_value *last = &args->item[args->n - 1];
+    if (last->kind == RP_VALUE_LIST) r.number = &last->item[0];
+    r.both = r.number && p->seed % 8 == 0;
+    for (uint32_t i = 0; i < args->n && args->item[i].kind == RP_VALUE_TENSOR; i++)
+        push(&r, rp_jit_tensor(call, &args->item[i]));
     r.memory = r.t[0];
     for (int i = 0; i < (p->breaks ? 2 * STEPS : STEPS); i++) {
         uint32_t which = next(&r.seed) % (p->breaks ? 9 + 7 : 9);
@@ -267,6 +275,13 @@ static rp_value draw_tensor(uint32_t *seed, uint32_t i, uint32_t rank) {
     return v;
 }
 
+/* Some are no sizes. */
+static int64_t draw_number(uint32_t *seed) {
+    static const int64_t numbers[] = {2, 3, 4, 5, 6, 8, 12, 1, 0, -1, -2, -3, -7, 40};
+    uint32_t k = next(seed);
+    return numbers[k % 3 ? k / 3 % 7 : k / 3 % 14];
+}
+
 /* Returns the calls that were right; those that fail at level 0 must fail. */
 static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool breaks) {
     program p = {.seed = seed * 7919u + 1, .breaks = breaks};
@@ -278,9 +293,10 @@ static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool 
     for (int c = 0; c < CALLS; c++) {
         rp_error err = {0};
         rp_output *o = NULL, *q = NULL;
-        rp_value v[3];
+        rp_value v[4], number = rp_value_int(draw_number(&s));
         for (uint32_t i = 0; i < n; i++) v[i] = draw_tensor(&s, i, rank[i]);
-        rp_value args = rp_value_tuple(v, n);
+        v[n] = rp_value_list(&number, 1);
+        rp_value args = rp_value_tuple(v, n + seed % 2);
         memcpy(written, data[0], sizeof written);
         bool works = rp_jit_run(plain, &args, &q, &err) == RP_OK;
         v[0].tensor.data = written;
