@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "front/again.h"
+#include "front/report.h"
 #include "ir/site.h"
 
 /* --- telling --------------------------------------------------------------------------------- */
@@ -52,13 +53,13 @@ void front_break_tell(rp_jit *f, const front_break *why) {
     (void)pthread_mutex_lock(&f->lock);
     f->breaks++;
     (void)pthread_mutex_unlock(&f->lock);
-    if (!base_log_on(RP_LOG_CH_GRAPH_BREAKS, false)) return;
     base_buf_init(&b, 0);
     put_break(f, why, &b);
+    if (!b.failed) front_note_text(f, FRONT_NOTE_BREAK, 0, b.data);
     (void)pthread_mutex_lock(&f->lock);
-    if (!b.failed) is_new = is_new_break(f, &b);
+    if (!b.failed && base_log_on(RP_LOG_CH_GRAPH_BREAKS, false)) is_new = is_new_break(f, &b);
     (void)pthread_mutex_unlock(&f->lock);
-    if (is_new || base_log_on(RP_LOG_CH_GRAPH_BREAKS, true))
+    if (!b.failed && (is_new || base_log_on(RP_LOG_CH_GRAPH_BREAKS, true)))
         base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
     base_buf_done(&b);
 }

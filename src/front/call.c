@@ -9,6 +9,7 @@
 #include "front/decisions.h"
 #include "front/limits.h"
 #include "front/recording.h"
+#include "front/report.h"
 
 /* --- telling ------------------------------------------------------------------------------------ */
 
@@ -42,6 +43,22 @@ void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_
                     "compiler runs, %u from the cache, %.1f ms)",
                     f->id, number, info.backend, f->name, info.kernels, info.compiles,
                     info.cache_hits, (double)(base_now_ns() - start) / 1e6);
+}
+
+/* What made e, which is not on the list yet: why the most recently used entry does not serve a. */
+static void note_cause(rp_jit *f, const front_args *a, const front_entry *e) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->last) {
+        base_buf_printf(&b, "a call that %u/%u is not for: ", f->id, f->last->number);
+        (void)front_guards_why(&f->last->guards, a, &b);
+    } else {
+        base_buf_puts(&b, "the first call");
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    if (!b.failed) front_note_text(f, FRONT_NOTE_WHY, e->number, b.data);
+    base_buf_done(&b);
 }
 
 /* Another thread may run e meanwhile, and add to its guards. */
@@ -182,6 +199,7 @@ static void list_entry(calling *c, past limit, bool counted) {
     e->number = c->f->next_number;
     e->general = limit != IN_LIMITS;
     e->counted = counted;
+    note_cause(c->f, c->a, e);
     front_entry_add(c->f, e);
     c->f->next_number++;
     front_limits_add(c->f->fn, 1);
@@ -358,6 +376,8 @@ rp_status front_call(rp_jit *f, const rp_value *args, front_out *out, rp_error *
         *out->output = NULL;
     }
     count(f, st, out->ran);
+    if (st == RP_OK && out->ran == RP_RAN_EAGER)
+        front_note_text(f, FRONT_NOTE_EAGER, 0, out->reason ? out->reason : "no reason is known");
     front_entry_unref(c.made.entry);
     front_args_done(&a);
     return st;

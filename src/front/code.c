@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "front/report.h"
 #include "front/unlowered.h"
 #include "trace/trace.h"
 
@@ -71,6 +72,7 @@ rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_con
     int64_t start = base_now_ns();
     RP_TRY(compile(f->device, g, config, &out->compiled, err));
     front_log_compiled(f, of->number, out->compiled, start);
+    front_note_graph(f, g, of->number, (double)(base_now_ns() - start) / 1e6);
     RP_TRY(capture(f, g, of, out, err));
     RP_TRY(rp_compiled_get_info(out->compiled, &info, err));
     return info.reason ? keep_reason(out, info.reason, err) : RP_OK;

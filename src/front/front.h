@@ -168,6 +168,15 @@ typedef struct front_memo {
     const uint64_t *want; /* of its guards */
 } front_memo;
 
+/* --- report.c --- */
+typedef struct front_note front_note;
+typedef struct front_notes {
+    front_note *first, *last;
+    uint32_t n;
+    uint64_t left_out;
+} front_notes;
+void front_notes_clear(front_notes *all);
+
 struct rp_jit {
     uint32_t id; /* of the process, from 0, in texts */
     char *name, *file;
@@ -208,8 +217,9 @@ struct rp_jit {
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
-    uint32_t ways;    /* kept behind breaks since a reset, beside the first of each */
-    bool ways_warned; /* that some are not kept */
+    front_notes notes; /* for its report */
+    uint32_t ways;     /* kept behind breaks since a reset, beside the first of each */
+    bool ways_warned;  /* that some are not kept */
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
     uint32_t n_breaks_told;
     uint64_t suppressed; /* hash of why the log was last told that something is not compiled */

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "front/front.h"
 #include "front/limits.h"
+#include "front/report.h"
 #include "ir/custom.h"
 
 enum { ACCUMULATED_LIMIT = 256 };
@@ -128,6 +129,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
 /* Everything but membership of the limits. */
 static void release(rp_jit *f) {
     front_entries_clear(f);
+    front_notes_clear(&f->notes);
     front_forget(f);
     for (front_mark *m = f->marks, *next; m; m = next) {
         next = m->next;
@@ -183,6 +185,7 @@ rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err)
 
 void rp_jit_free(rp_jit *f) {
     if (!f) return;
+    front_report_log(f);
     front_limits_leave(f->fn, f->n_entries);
     release(f);
 }
@@ -192,6 +195,7 @@ void rp_jit_reset(rp_jit *f) {
     (void)pthread_mutex_lock(&f->lock);
     front_limits_add(f->fn, -(int64_t)f->n_entries);
     front_entries_clear(f);
+    front_notes_clear(&f->notes);
     f->graphs = f->breaks = 0;
     f->ways = 0;
     f->ways_warned = false;
