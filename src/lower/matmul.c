@@ -183,6 +183,9 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
 rp_status lower_matmul_launch(lowerer *L, const lower_matmul *m, const char *symbol,
                               lower_launch *l, ir_dim items) {
     ir_dims *t = ir_graph_dims(L->g);
+    if (items == IR_DIM_BAD)
+        return rp_fail(L->err, RP_UNSUPPORTED,
+                       "the work items of a product overflow; give its symbols smaller bounds");
     l->name = m->name;
     l->alts[0].max = INT64_MAX;
     l->alts[0].symbol = symbol;

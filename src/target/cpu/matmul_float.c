@@ -120,9 +120,5 @@ rp_status target_float_kernel(lowerer *L, const lower_matmul *m, ir_dim *items) 
     descriptor(L, &m->f, packed ? &w : NULL, columns);
     base_buf_puts(&L->source, "    rp_mmf_run(&p, begin, end, scratch);\n}\n");
     *items = lower_product_items(ir_graph_dims(L->g), &m->f.p, columns);
-    if (L->err->code != RP_OK) return L->err->code;
-    if (*items == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED,
-                       "the work items of a product overflow; give its symbols smaller bounds");
-    return RP_OK;
+    return L->err->code;
 }

@@ -86,8 +86,6 @@ rp_status target_stored_group(lowerer *L, const lower_matmul *m, const gen_produ
     }
     lower_write_args(L, 3);
     ir_dim items = lower_product_items(t, &m->f.p, ir_dim_const(t, r->items));
-    if (items == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED, "the work items of a product overflow");
     lower_launch *l = lower_add_launch(L);
     l->alts[0].scratch = LOWER_PRODUCT_SCRATCH;
     return lower_matmul_launch(L, m, gen_product_name(L->opt->isa), l, items);

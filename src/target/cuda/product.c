@@ -94,8 +94,5 @@ rp_status target_cuda_product(lowerer *L, const lower_float_group *f, const char
     l->threads = THREADS;
     l->per_block = 1;
     if (L->err->code != RP_OK) return L->err->code;
-    if (*items == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED,
-                       "the work items of a product overflow; give its symbols smaller bounds");
     return base_buf_status(&L->source, L->err);
 }
