@@ -8,6 +8,7 @@
 #include "ir/site.h"
 #include "ir/told.h"
 #include "split/partition.h"
+#include "split/sides.h"
 
 typedef struct builder {
     const ir_graph *g;
@@ -19,6 +20,7 @@ typedef struct builder {
     uint32_t *writer; /* of each leaf: the last piece that writes its memory so far */
     uint32_t n_nodes, n_mapped;
     bool alone; /* pieces know no sizes but those of their inputs */
+    bool sides; /* splitting pieces are of another compiler, which is given inputs alone */
     /* What the leaves of the piece so far, by ir_leaf, and its outputs are in g. */
     ir_ref *leaves[3], *outputs;
     uint32_t counts[3], n_outputs;
@@ -97,7 +99,8 @@ static rp_status resolve(builder *b, split_piece *p, uint32_t id, ir_ref o, rp_e
     const ir_node *n = ir_node_at(b->g, o);
     if (b->map[o] != IR_NONE) return RP_OK;
     bool outside = b->piece[o] != SPLIT_NO_PIECE && b->piece[o] != id;
-    if (n->op == IR_param) return add_leaf(b, p, IR_LEAF_PARAM, o, err);
+    const ir_leaf param = b->sides && p->splitting ? IR_LEAF_INPUT : IR_LEAF_PARAM;
+    if (n->op == IR_param) return add_leaf(b, p, param, o, err);
     if (n->op == IR_state || n->op == IR_input) return resolve_memory(b, p, o, o, err);
     if (outside && place_of(b, o) != o) return resolve_memory(b, p, place_of(b, o), o, err);
     if (outside) return add_leaf(b, p, IR_LEAF_INPUT, o, err);
@@ -248,20 +251,27 @@ static bool alloc_lists(builder *b, base_arena *work) {
     return b->outputs && b->is_output;
 }
 
+/* Nodes are given to pieces by sides, or by ops where that is NULL. */
 static rp_status split(const ir_graph *g, const char *const *ops, uint32_t n_ops, bool alone,
-                       split_result *out, rp_error *err) {
+                       const split_sides *sides, split_result *out, rp_error *err) {
     rp_status st = RP_OK;
     split_result r = {0};
     uint32_t n = ir_graph_count(g);
-    builder b = {.g = g, .n_nodes = n, .alone = alone};
+    builder b = {.g = g, .n_nodes = n, .alone = alone, .sides = sides != NULL};
     base_arena *work = base_arena_new();
-    bool *splitting = work ? base_arena_array(work, n + 1, sizeof *splitting) : NULL;
+    bool *splitting = work ? base_arena_array(work, n + 1u, sizeof *splitting) : NULL;
     if (!splitting || !alloc_lists(&b, work)) {
         st = rp_fail(err, RP_NOMEM, "split of %u nodes", n);
         goto out;
     }
     memset(b.writer, 0xff, (n + 1) * sizeof *b.writer);
-    r.n_pieces = split_partition(g, ops, n_ops, b.piece, splitting);
+    if (sides) {
+        memcpy(b.piece, sides->piece, n * sizeof *b.piece);
+        memcpy(splitting, sides->taken, sides->n * sizeof *splitting);
+        r.n_pieces = sides->n;
+    } else {
+        r.n_pieces = split_partition(g, ops, n_ops, b.piece, splitting);
+    }
     if (lacks_plain_piece(&b, splitting, r.n_pieces)) splitting[r.n_pieces++] = false;
     r.pieces = base_alloc_array(r.n_pieces + 1, sizeof *r.pieces);
     if (!r.pieces) {
@@ -279,12 +289,17 @@ out:
 
 rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
                       rp_error *err) {
-    return split(g, ops, n_ops, false, out, err);
+    return split(g, ops, n_ops, false, NULL, out, err);
 }
 
 rp_status split_apart(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
                       rp_error *err) {
-    return split(g, ops, n_ops, true, out, err);
+    return split(g, ops, n_ops, true, NULL, out, err);
+}
+
+rp_status split_by_sides(const ir_graph *g, const split_sides *s, split_result *out,
+                         rp_error *err) {
+    return split(g, NULL, 0, true, s, out, err);
 }
 
 void split_done(split_result *r) {

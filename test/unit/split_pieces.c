@@ -6,6 +6,7 @@
 #include "ir/eval.h"
 #include "split/split.h"
 #include "support/random_graph.h"
+#include "support/run_pieces.h"
 #include "support/small_llama.h"
 
 static const char *const attention_op[] = {"reprise::attention"};
@@ -180,54 +181,6 @@ static void pieces_of_empties(void **state) {
 
 /* --- pieces one after the other equal the whole --------------------------------------------- */
 
-static uint32_t leaf_number(const ir_graph *g, ir_leaf kind, ir_ref r) {
-    for (uint32_t i = 0; i < ir_leaf_count(g, kind); i++)
-        if (ir_leaf_at(g, kind, i) == r) return i;
-    return UINT32_MAX;
-}
-
-/* Sizes of g's symbols in the order of the piece. */
-static void piece_symbols(const ir_graph *g, const ir_graph *piece, const int64_t *symbols,
-                          int64_t *out) {
-    const ir_dims *t = ir_graph_dims(piece);
-    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
-        out[i] = symbols[ir_dims_find(ir_graph_dims(g), ir_dims_symbol(t, i)->name)];
-}
-
-/* The value of a ref of the whole graph: a leaf's, or what an earlier piece gave. Attention gives back its buffer. */
-static void run_piece(const ir_graph *g, const split_piece *p, random_leaves *v, ir_value *values) {
-    rp_error err = {0};
-    int64_t symbols[8];
-    uint32_t n[3], n_out = ir_output_count(p->graph);
-    ir_value *leaf[3];
-    const ir_ref *refs[3] = {p->inputs, p->params, p->states};
-    piece_symbols(g, p->graph, v->symbols, symbols);
-    for (int k = 0; k < 3; k++) {
-        n[k] = ir_leaf_count(p->graph, (ir_leaf)k);
-        leaf[k] = base_alloc_array(n[k] + 1u, sizeof(ir_value));
-        for (uint32_t i = 0; i < n[k]; i++) {
-            uint32_t at = leaf_number(g, (ir_leaf)k, refs[k][i]);
-            leaf[k][i] = at == UINT32_MAX ? values[refs[k][i]] : v->leaf[k][at];
-        }
-    }
-    ir_value *out = base_alloc_array(n_out + 1u, sizeof *out);
-    CHECK_OK(ir_eval(p->graph, leaf[0], leaf[1], leaf[2], symbols, out, &err), &err);
-    for (uint32_t i = 0; i < n_out; i++) {
-        ir_value_done(&values[p->outputs[i]]);
-        values[p->outputs[i]] = out[i];
-    }
-    base_free(out);
-    for (int k = 0; k < 3; k++) base_free(leaf[k]);
-}
-
-static void assert_same(const ir_value *a, const ir_value *b, const char *what) {
-    assert_int_equal(a->n, b->n);
-    for (int64_t i = 0; i < a->n; i++)
-        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 &&
-            (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
-            fail_msg("%s: element %lld is %a, not %a", what, (long long)i, b->data[i], a->data[i]);
-}
-
 static void check_equal(const ir_graph *g, const char *const *ops, uint32_t n_ops, uint64_t seed) {
     rp_error err = {0};
     random_leaves a, b;
@@ -240,12 +193,12 @@ static void check_equal(const ir_graph *g, const char *const *ops, uint32_t n_op
     small_llama_tame(g, &b);
     CHECK_OK(ir_eval(g, a.leaf[0], a.leaf[1], a.leaf[2], a.symbols, want, &err), &err);
     split_result r = split_by(g, ops, n_ops);
-    for (uint32_t i = 0; i < r.n_pieces; i++) run_piece(g, &r.pieces[i], &b, values);
+    for (uint32_t i = 0; i < r.n_pieces; i++) pieces_run(g, &r.pieces[i], &b, values);
     for (uint32_t i = 0; i < n_out; i++) {
-        assert_same(&want[i], &values[ir_output_at(g, i)], "output");
+        pieces_same(&want[i], &values[ir_output_at(g, i)], "output");
         ir_value_done(&want[i]);
     }
-    for (uint32_t i = 0; i < a.n[2]; i++) assert_same(&a.leaf[2][i], &b.leaf[2][i], "state");
+    for (uint32_t i = 0; i < a.n[2]; i++) pieces_same(&a.leaf[2][i], &b.leaf[2][i], "state");
     for (uint32_t i = 0; i < ir_graph_count(g); i++) ir_value_done(&values[i]);
     split_done(&r);
     random_leaves_done(&a);
