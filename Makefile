@@ -210,8 +210,8 @@ test test-quick test-gpu: programs
 # The programs in which threads meet.
 THREADED := $(addprefix build/tsan/test/unit/,base_alloc base_file base_guard base_log hal_pool hal_device hal_capture \
               api_threads device_api autograph_cuda autograph_limits autograph_outside autograph_safety autograph_storm \
-              backend_handles cache_store engine_shared engine_shared_cuda graph_finish jit_break_threads jit_graphs jit_guards \
-              jit_views model_tokenizer plan_barriers)
+              backend_handles backend_pieces cache_store engine_shared engine_shared_cuda graph_finish jit_break_threads jit_graphs \
+              jit_guards jit_views model_tokenizer plan_barriers)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=900 test/run.sh build/asan programs

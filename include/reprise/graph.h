@@ -94,12 +94,15 @@ typedef struct rp_compiled_info {
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;
     const char *
         backend; /* who compiled it: "inductor", "eager", or a name of rp_backend_name; borrowed until rp_compiled_free, as what follows */
-    const char *reason;         /* why it is not the one that was asked for; NULL: it is */
+    const char
+        *reason; /* why it is not the one that was asked for, or not of all pieces; NULL: it is */
     const rp_pass_info *passes; /* n_passes, those that ran, NULL for none; borrowed likewise */
     uint32_t n_passes;
+    uint64_t
+        by_backend; /* of the pieces, those of a backend of somebody else; inductor compiled the others */
 } rp_compiled_info;
 #define RP_COMPILED_INFO_INIT \
-    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out,
                                       rp_error *err) RP_MUST_USE;

@@ -384,21 +384,34 @@ static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_
     return st;
 }
 
-/* A backend of somebody else. What it does not take is compiled here. */
-static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
-                            rp_compilation_config *cfg, rp_error *err) {
+/* By inductor, whatever the configuration says of other graphs. */
+static rp_status compile_instead(rp_compiled *c, const rp_graph *g, rp_compilation_config *cfg,
+                                 rp_error *err) {
     static char inductor[] = "inductor";
-    char *named = cfg->backend, what[96];
-    RP_TRY(api_foreign_compile(c, d, g, cfg->cache_dir, err));
-    if (c->foreign) return note_mutated(c, trace_graph_ir(g), err);
-    base_log(RP_LOG_WARNING, "%s", c->reason);
-    (void)snprintf(what, sizeof what, "backend=%s", named);
-    RP_TRY(note_once(cfg, what, c->reason, err));
-    drop_plan(c);
-    cfg->backend = inductor; /* for this graph: the next one is theirs again */
+    char *named = cfg->backend;
+    cfg->backend = inductor;
     rp_status st = compile_here(c, trace_graph_ir(g), cfg, err);
     cfg->backend = named;
     return st;
+}
+
+/* A backend of somebody else. What it does not take is compiled here. */
+static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
+                            rp_compilation_config *cfg, rp_error *err) {
+    char what[96];
+    RP_TRY(api_foreign_compile(c, d, g, cfg, err));
+    if (c->reason) {
+        base_log(RP_LOG_WARNING, "%s", c->reason);
+        (void)snprintf(what, sizeof what, "backend=%s", cfg->backend);
+        RP_TRY(note_once(cfg, what, c->reason, err));
+    }
+    if (c->foreign) {
+        c->info.n_passes = pass_info_of(&c->passes, c->pass_info);
+        if (c->info.n_passes) c->info.passes = c->pass_info;
+        return note_mutated(c, trace_graph_ir(g), err);
+    }
+    drop_plan(c);
+    return compile_instead(c, g, cfg, err);
 }
 
 static rp_status compile_with(rp_compiled *c, const rp_graph *g, rp_compilation_config *cfg,
@@ -428,6 +441,31 @@ static rp_status compile_given(rp_compiled *c, const rp_graph *g, rp_compilation
     return st;
 }
 
+rp_compiled *api_compiled_new(rp_device *device) {
+    rp_compiled *c = base_alloc(sizeof *c);
+    if (!c) return NULL;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    atomic_init(&c->refs, 1);
+    c->shared = rp_device_ref(device);
+    return c;
+}
+
+rp_status api_compile_piece(rp_device *device, const rp_graph *g, rp_compilation_config *cfg,
+                            rp_compiled **out, rp_error *err) {
+    rp_status st = RP_OK;
+    rp_compiled *c = api_compiled_new(device);
+    if (!c) return rp_fail(err, RP_NOMEM, "compiled graph");
+    RP_TRY_OUT(ir_verify(trace_graph_ir(g), err));
+    RP_TRY_OUT(api_check_sizes(trace_graph_ir(g), err));
+    RP_TRY_OUT(open_device(c, cfg, err));
+    RP_TRY_OUT(compile_instead(c, g, cfg, err));
+    *out = c;
+    c = NULL;
+out:
+    rp_compiled_free(c);
+    return st;
+}
+
 rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
                         rp_compiled **out, rp_error *err) {
     base_error_clear(err);
@@ -438,12 +476,7 @@ rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_con
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
     RP_TRY(ir_verify(trace_graph_ir(g), err));
     RP_TRY(api_check_sizes(trace_graph_ir(g), err));
-    c = base_alloc(sizeof *c);
-    if (c) {
-        (void)pthread_mutex_init(&c->lock, NULL);
-        atomic_init(&c->refs, 1);
-        c->shared = rp_device_ref(device);
-    }
+    c = api_compiled_new(device);
     if (!config) config = own = rp_config_new();
     if (!c || !config) {
         st = rp_fail(err, RP_NOMEM, "compiled graph");

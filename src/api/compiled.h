@@ -50,6 +50,10 @@ struct rp_compiled {
 };
 
 void api_compiled_unref(rp_compiled *c);
+rp_compiled *api_compiled_new(rp_device *device); /* NULL: no memory */
+/* By inductor, with a configuration that is resolved, of which `backend` is not looked at. */
+rp_status api_compile_piece(rp_device *device, const rp_graph *g, rp_compilation_config *cfg,
+                            rp_compiled **out, rp_error *err) RP_MUST_USE;
 
 /* --- repeat.c --- */
 /* As device_repeatable has it, where the memory of c's device is the host's, the library computes it, and calls take no turns. */

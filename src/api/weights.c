@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/compiled.h"
+#include "api/foreign.h"
 #include "base/alloc.h"
 #include "base/status.h"
 #include "plan/size.h"
@@ -56,6 +57,7 @@ rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_erro
     if (!is_param) RP_TRY(check_state(c, l, data, err));
     data = api_address(data);
     (void)atomic_fetch_add(&c->generation, 1);
+    if (c->foreign) return api_foreign_bind(c, is_param, is_param ? param : state, data, err);
     api_frames_set(c->frames, is_param ? PLAN_PARAM : PLAN_STATE, is_param ? param : state, data);
     if (!is_param) return RP_OK;
     c->params[param] = data;

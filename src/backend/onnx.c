@@ -217,23 +217,56 @@ static void put_model(onnx_writer *w, base_buf *model) {
     backend_wire_message(model, GRAPH, &w->nodes);
 }
 
-rp_status backend_onnx_write(const rp_graph *g, bool narrow, backend_model *out, rp_error *err) {
-    rp_status st = RP_OK;
+static rp_status write_all(onnx_writer *w) {
     base_buf model;
+    RP_TRY(put_inputs(w));
+    RP_TRY(put_nodes(w));
+    RP_TRY(put_outputs(w));
+    base_buf_init(&model, 0);
+    put_model(w, &model);
+    rp_status st = base_buf_status(&model, w->err);
+    w->out->n = model.len;
+    if (st == RP_OK) w->out->data = base_buf_take(&model);
+    base_buf_done(&model);
+    return st;
+}
+
+/* For what is said of it. */
+static rp_status write_node(onnx_writer *w, uint32_t i) {
+    rp_node of = RP_NODE_INIT;
+    RP_TRY(rp_graph_node(w->g, i, &of, w->err));
+    for (uint32_t k = 0; k < of.n_in; k++) {
+        RP_TRY(rp_graph_node(w->g, of.in[k], &w->node, w->err));
+        RP_TRY(check_type(w));
+    }
+    w->at = i;
+    w->node = of;
+    RP_TRY(check_type(w));
+    RP_TRY(onnx_node(w));
+    return base_buf_status(&w->nodes, w->err);
+}
+
+/* A model, or with node a part of one that nobody reads. */
+static rp_status write(const rp_graph *g, const uint32_t *node, bool narrow, backend_model *out,
+                       rp_error *err) {
     *out = (backend_model){0};
     onnx_writer w = {.g = g, .narrow = narrow, .node = RP_NODE_INIT, .out = out, .err = err};
-    base_buf *const all[] = {&model, &w.nodes, &w.leaves, &w.message, &w.inner};
+    base_buf *const all[] = {&w.nodes, &w.leaves, &w.message, &w.inner};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_buf_init(all[i], 0);
-    RP_TRY_OUT(put_inputs(&w));
-    RP_TRY_OUT(put_nodes(&w));
-    RP_TRY_OUT(put_outputs(&w));
-    put_model(&w, &model);
-    RP_TRY_OUT(base_buf_status(&model, err));
-    out->n = model.len;
-    out->data = base_buf_take(&model);
-out:
+    rp_status st = node ? write_node(&w, *node) : write_all(&w);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_buf_done(all[i]);
     if (st != RP_OK) backend_onnx_done(out);
+    return st;
+}
+
+rp_status backend_onnx_write(const rp_graph *g, bool narrow, backend_model *out, rp_error *err) {
+    return write(g, NULL, narrow, out, err);
+}
+
+rp_status backend_onnx_takes(const rp_graph *g, uint32_t i, bool narrow, rp_error *err) {
+    backend_model none;
+    rp_status st = write(g, &i, narrow, &none, err);
+    backend_onnx_done(&none);
     return st;
 }
 

@@ -24,11 +24,13 @@ static const rp_backend_desc known[] = {
      .name = "openvino",
      .ready = backend_session_ready,
      .compile = backend_session_compile,
+     .supports = backend_session_supports,
      .user = (void *)(uintptr_t)&backend_openvino},
     {.size = sizeof(rp_backend_desc),
      .name = "onnxrt",
      .ready = backend_session_ready,
      .compile = backend_session_compile,
+     .supports = backend_session_supports,
      .user = (void *)(uintptr_t)&backend_onnxrt},
 };
 
@@ -119,15 +121,31 @@ static rp_status failed(const rp_backend_desc *d, const char *what, rp_status st
                    rp_status_name(st));
 }
 
+rp_status backend_ready(const rp_backend_desc *d, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = d->ready ? d->ready(d->user, &why) : RP_OK;
+    return st == RP_OK ? RP_OK : failed(d, "opening it", st, &why, err);
+}
+
+rp_status backend_supports(const rp_backend_desc *d, const rp_graph *g, uint32_t i, bool *out,
+                           rp_error *err) {
+    rp_error why = {0};
+    rp_status st = d->supports(d->user, g, i, &why);
+    *out = st == RP_OK;
+    if (st == RP_OK) return RP_OK;
+    if (st != RP_UNSUPPORTED) return failed(d, "looking at a node", st, &why, err);
+    (void)rp_fail(err, st, "%s", why.text[0] ? why.text : "it gave no reason");
+    return RP_OK;
+}
+
 rp_status backend_compile(const rp_backend_desc *d, const rp_graph *g,
                           const rp_backend_options *options, rp_callable *out, bool *refused,
                           rp_error *err) {
     rp_error why = {0};
     rp_callable made = {0};
     *refused = false;
-    rp_status st = d->ready ? d->ready(d->user, &why) : RP_OK;
-    if (st != RP_OK) return failed(d, "opening it", st, &why, err);
-    st = d->compile(d->user, g, options, &made, &why);
+    RP_TRY(backend_ready(d, err));
+    rp_status st = d->compile(d->user, g, options, &made, &why);
     *refused = st == RP_UNSUPPORTED;
     if (*refused) return rp_fail(err, st, "%s", why.text[0] ? why.text : "it gave no reason");
     if (st != RP_OK) return failed(d, "compiling", st, &why, err);

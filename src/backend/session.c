@@ -74,6 +74,11 @@ out:
     return st;
 }
 
+rp_status backend_session_supports(void *library, const rp_graph *g, uint32_t i, rp_error *err) {
+    const backend_library *by = library;
+    return backend_onnx_takes(g, i, by->narrow, err);
+}
+
 /* --- for libraries ---------------------------------------------------------------------------------- */
 
 rp_status backend_library_open(const char *chosen, const char *const *names, void **out,

@@ -26,6 +26,8 @@ rp_status backend_session_ready(void *library, rp_error *err) RP_MUST_USE;
 rp_status backend_session_compile(void *library, const rp_graph *g,
                                   const rp_backend_options *options, rp_callable *out,
                                   rp_error *err) RP_MUST_USE;
+rp_status backend_session_supports(void *library, const rp_graph *g, uint32_t i,
+                                   rp_error *err) RP_MUST_USE;
 
 /* --- for libraries --- */
 /* Opens the file that the user names, or one of names (NULL behind the last); *which is the one that is open. */

@@ -1,14 +1,21 @@
 /* Graphs as ONNX models, and the libraries that run them: the same results as the library's own within rounding, one model for all sizes, and
  * reasons where there is no form. Libraries that are not here are skipped. */
 #include "support/jits.h"
+#include "support/random_graph.h"
+#include "support/random_types.h"
+#include "support/thorough.h"
 
 #include <math.h>
 
+#include "api/offer.h"
+#include "api/trial.h"
 #include "backend/onnx.h"
 #include "backend/session.h"
 #include "backend/wire.h"
 #include "base/alloc.h"
 #include "base/status.h"
+#include "split/sides.h"
+#include "trace/trace.h"
 
 static float x[4096], w[4096], odd[4096]; /* odd: with NaNs, infinities, zeros of both signs */
 
@@ -157,6 +164,102 @@ static void check_library(const backend_library *by) {
     }
 }
 
+/* Ops that it has no operator for, in the midst of others. */
+static rp_status ranked(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_tensor values, indices, sorted, from;
+    static rp_value out[3];
+    (void)user, (void)err;
+    rp_tensor y = rp_tanh(rp_matmul(a, b, false));
+    rp_topk(rp_softmax(y, -1), 3, &values, &indices);
+    rp_tensor z = rp_matmul(y, rp_linear(b, b), false);
+    rp_sort(rp_exp(rp_neg(z)), -1, true, &sorted, &from);
+    out[0] = rp_jit_value(call, rp_mul(z, rp_sum(values, 1, true)));
+    out[1] = rp_jit_value(call, indices);
+    out[2] = rp_jit_value(call, sorted);
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+/* Pieces of it, and inductor's the rest; of numbers, and of any size. */
+static void check_partial(const backend_library *by) {
+    static const int64_t rows[] = {4, 9, 16, 5};
+    char named[48];
+    rp_error err = {0};
+    (void)snprintf(named, sizeof named, "threads=2 backend=%s", by->name);
+    if (by->ready(&err) != RP_OK) SKIP_TEST("%s", err.text);
+    rp_jit *f = jit_by(jit_options(ranked), named),
+           *plain = jit_by(jit_options(ranked), "backend=eager");
+    for (int i = 0; i < 4; i++) {
+        rp_value v[] = {f32_of(x, 2, rows[i], 8), f32_of(w, 2, 8, 8)}, args = rp_value_tuple(v, 2);
+        rp_output *o = jit_ok(f, &args), *p = jit_ok(plain, &args);
+        if (!strstr(rp_output_reason(o), "compiles 2 of 3 pieces of graph @forward, inductor") ||
+            !strstr(rp_output_reason(o), "topk of f32: it has no operator") ||
+            !strstr(rp_output_reason(o), "sort of f32: it has no operator"))
+            fail_msg("%s", rp_output_reason(o));
+        check_close(jit_result(o), jit_result(p));
+        rp_output_free(o);
+        rp_output_free(p);
+    }
+    rp_jit_free(f);
+    rp_jit_free(plain);
+}
+
+static rp_status run_random(const api_trial *t, const char *backend, api_values *out,
+                            uint32_t *pieces, rp_error *err) {
+    char named[48];
+    const rp_config_note *note;
+    rp_compilation_config *cfg = rp_config_new();
+    (void)snprintf(named, sizeof named, "backend=%s", backend);
+    CHECK_OK(rp_config_set(cfg, "level=2", err), err);
+    CHECK_OK(rp_config_set(cfg, named, err), err);
+    rp_status st = api_trial_compiled(t, NULL, cfg, out, err);
+    const char *told = rp_config_notes(cfg, &note) ? strstr(note[0].reason, " of ") : NULL;
+    *pieces += told ? (uint32_t)atoi(told + 4) : 0;
+    rp_config_free(cfg);
+    return st;
+}
+
+/* Graphs of every kind of op, which it takes in part; the values stay far from where a rounding decides. */
+static void check_random(const backend_library *by) {
+    const uint64_t n = THOROUGH() ? 200 : 24;
+    uint32_t pieces = 0;
+    for (uint64_t seed = 1; seed <= n; seed++) {
+        random_graph_options opt = RANDOM_GRAPH_ALL;
+        api_values is = {0}, want = {0};
+        api_trial t = {0};
+        ir_graph *g = NULL;
+        rp_error err = {0};
+        CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
+        CHECK_OK(api_trial_init(&t, g, NULL, seed, &err), &err);
+        CHECK_OK(run_random(&t, "eager", &want, &(uint32_t){0}, &err), &err);
+        rp_status st = run_random(&t, by->name, &is, &pieces, &err);
+        if (st != RP_OK) fail_msg("seed %d: %s", (int)seed, err.text);
+        for (uint32_t i = 0; i < want.n; i++)
+            if (!(random_graph_error(&want.v[i], is.v[i].data) < 1e-3))
+                fail_msg("seed %d: value %u is off by %g", (int)seed, i,
+                         random_graph_error(&want.v[i], is.v[i].data));
+        api_values_done(&is);
+        api_values_done(&want);
+        api_trial_done(&t);
+        ir_graph_free(g);
+    }
+    if (pieces < n) fail_msg("%u pieces", pieces);
+}
+
+static void openvino_computes_pieces(void **state) {
+    (void)state;
+    check_partial(&backend_openvino);
+    check_random(&backend_openvino);
+}
+
+static void onnx_runtime_computes_pieces(void **state) {
+    (void)state;
+    check_partial(&backend_onnxrt);
+    check_random(&backend_onnxrt);
+}
+
 static void openvino_computes(void **state) {
     (void)state;
     check_library(&backend_openvino);
@@ -282,6 +385,66 @@ static void what_is_computed_in_another_type_is_refused(void **state) {
     a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
     check_refused_by(true, g, rp_add_scalar(rp_mul_scalar(a, NAN), 1),
                      "const of f32: a factor that is NaN is left out there");
+}
+
+/* An input that is there for the sizes that it tells. */
+static bool any_unread(const ir_graph *g) {
+    for (uint32_t i = 0; i < ir_leaf_count(g, IR_LEAF_INPUT); i++) {
+        bool read = false;
+        for (ir_ref r = 0; r < ir_graph_count(g); r++)
+            for (uint32_t k = 0; k < ir_node_at(g, r)->n_in; k++)
+                read = read || ir_node_at(g, r)->in[k] == ir_leaf_at(g, IR_LEAF_INPUT, i);
+        if (!read) return true;
+    }
+    return false;
+}
+
+/* What is said of a node is what is said of a graph of it: pieces of nodes that have a form have one. */
+static void pieces_of_what_has_a_form_have_one(void **state) {
+    uint32_t pieces = 0, refused = 0, others = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        const bool narrow = seed % 2;
+        const rp_backend_desc d = {
+            .size = sizeof d,
+            .supports = backend_session_supports,
+            .user = (void *)(uintptr_t)(narrow ? &backend_openvino : &backend_onnxrt)};
+        ir_graph *ir = NULL;
+        rp_graph *all = NULL, *g = NULL;
+        api_offer o = {0};
+        split_sides s = {0};
+        split_result r = {0};
+        rp_error err = {0};
+        CHECK_OK(random_types_new(seed, 60, &ir, &err), &err);
+        CHECK_OK(trace_graph_wrap(ir, &all, &err), &err);
+        CHECK_OK(rp_graph_optimize(all, "dce", &g, &err), &err);
+        ir = g->ir;
+        CHECK_OK(api_offer_make(&d, g, &o, &err), &err);
+        CHECK_OK(split_in_sides(ir, o.takes, 64, &s, &err), &err);
+        CHECK_OK(split_by_sides(ir, &s, &r, &err), &err);
+        for (uint32_t i = 0; i < r.n_pieces; i++) {
+            rp_graph *piece = NULL;
+            backend_model m;
+            refused += !r.pieces[i].splitting;
+            if (!r.pieces[i].splitting) continue;
+            CHECK_OK(trace_graph_wrap(ir_graph_share(r.pieces[i].graph), &piece, &err), &err);
+            rp_status st = backend_onnx_write(piece, narrow, &m, &err);
+            if (st == RP_OK) backend_onnx_done(&m);
+            pieces += st == RP_OK;
+            others += st != RP_OK;
+            if (st != RP_OK && (strncmp(err.text, "input of ", 9) != 0 || !any_unread(piece->ir)))
+                fail_msg("seed %d, piece %u: %s", (int)seed, i, err.text);
+            err = (rp_error){0};
+            rp_graph_free(piece);
+        }
+        split_done(&r);
+        split_sides_done(&s);
+        api_offer_done(&o);
+        rp_graph_free(g);
+        rp_graph_free(all);
+    }
+    if (pieces < 100 || refused < 100 || others > pieces / 10)
+        fail_msg("%u pieces, %u others, %u for their sizes", pieces, refused, others);
 }
 
 static void a_graph_that_gives_nothing_is_refused(void **state) {
@@ -584,11 +747,14 @@ int main(void) {
         cmocka_unit_test(what_has_no_form_is_told),
         cmocka_unit_test(reductions_of_integers_are_refused),
         cmocka_unit_test(what_is_computed_in_another_type_is_refused),
+        cmocka_unit_test(pieces_of_what_has_a_form_have_one),
         cmocka_unit_test(a_graph_that_gives_nothing_is_refused),
         cmocka_unit_test(a_nan_is_not_left_to_the_library),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(openvino_computes),
         cmocka_unit_test(onnx_runtime_computes),
+        cmocka_unit_test(openvino_computes_pieces),
+        cmocka_unit_test(onnx_runtime_computes_pieces),
         cmocka_unit_test(a_library_that_is_not_here_is_told),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
