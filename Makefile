@@ -163,7 +163,7 @@ $(B)/obj/bench/gpu/model.o: bench/gpu/model.cu
 $(GPU_BENCH): $(B)/obj/bench/gpu/step.o $(B)/obj/bench/gpu/model.o $(B)/obj/bench/gpu/template.o $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
-$(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/libreprise.a
+$(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 # Of what tests share each takes what it calls, which links in two thirds of the time, and all take what nobody calls.

@@ -5,6 +5,7 @@
 #   ROUNDS=7      rounds of all programs; medians are over rounds
 #   THREADS=2     of both programs; a second pair runs with one, for the gain of the others
 #   GAIN=1        empty: without that pair
+#   DEVICE=cuda:0 there, in float32 on both sides (no TF32), each a captured graph; no second pair, no floors
 #   OPS=.         cases whose name matches (grep -E)
 #   WINDOW=100    milliseconds of one measurement, three runs at least
 #   PEERS=torch   empty: reprise alone; "torch openvino onnxrt": OpenVINO and ONNX Runtime behind our backends, too, in a table
@@ -21,7 +22,8 @@ B=${1-build}
 : "${SHORT:=}" "${ROUNDS:=${SHORT:+1}}" "${ROUNDS:=7}" "${THREADS:=2}" "${PEERS=torch}" "${OPS:=.}" "${GAIN=1}" "${SETTINGS:=}"
 : "${WINDOW:=${SHORT:+1}}" "${WINDOW:=100}" "${TORCH_MODE:=default}" "${TORCH_FREEZING:=1}" "${TORCH_PYTHON:=}"
 : "${RESULTS:=bench/results}"
-[ "$THREADS" = 1 ] && GAIN=
+: "${DEVICE:=cpu}"
+[ "$THREADS" = 1 ] || [ "$DEVICE" != cpu ] && GAIN=
 . bench/lib.sh
 list=bench/ops/cases.list
 tmp=$(mktemp -d)
@@ -59,8 +61,12 @@ start() { # NAME COMMAND...
     open_peer "$@" && who+=" $1"
 }
 # shellcheck disable=SC2086
-start ours "$B/bench/ops/ops" "$list" "threads=$THREADS" $SETTINGS || exit 1
-wants_torch && start torch "$python" bench/ops/torch_peer.py "$list" "$THREADS" "$TORCH_FREEZING" "$TORCH_MODE"
+if [ "$DEVICE" = cpu ]; then
+    start ours "$B/bench/ops/ops" "$list" "threads=$THREADS" $SETTINGS || exit 1
+else
+    start ours "$B/bench/ops/ops" "$list" --device "$DEVICE" $SETTINGS || exit 1
+fi
+wants_torch && start torch "$python" bench/ops/torch_peer.py "$list" "$THREADS" "$TORCH_FREEZING" "$TORCH_MODE" "${DEVICE%%:*}"
 behind= # compilers of others behind our backends
 for pair in openvino:REPRISE_OPENVINO onnxrt:REPRISE_ONNXRUNTIME; do
     peer=${pair%:*}
@@ -192,12 +198,22 @@ behind_table() {
     sed 's/^/- /' "$tmp/not_taken"
     echo
 }
+# machine: what computes
+machine() {
+    if [ "$DEVICE" = cpu ]; then cpu_model; else nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1; fi
+}
 table() {
-    echo "# Functions of others on $(cpu_model)"
+    echo "# Functions of others on $(machine)"
     echo
-    echo "$started, \`make bench-ops\`, $THREADS threads, $ROUNDS round(s) of $WINDOW ms each, load average before: $load"
-    echo
-    echo "- CPU: $(cpu_model), $(nproc) cores granted, flags $(cpu_flags)"
+    if [ "$DEVICE" = cpu ]; then
+        echo "$started, \`make bench-ops\`, $THREADS threads, $ROUNDS round(s) of $WINDOW ms each, load average before: $load"
+        echo
+        echo "- CPU: $(cpu_model), $(nproc) cores granted, flags $(cpu_flags)"
+    else
+        echo "$started, \`DEVICE=$DEVICE bench/ops.sh build\`, $ROUNDS round(s) of $WINDOW ms each, of replays of a captured graph on both sides"
+        echo
+        echo "- driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
+    fi
     echo "- reprise $("$B/reprise" --version 2>/dev/null | sed 's/^reprise //'), $(git describe --always --dirty 2>/dev/null || echo "no revision")${SETTINGS:+, $SETTINGS}"
     # shellcheck disable=SC2154
     opened torch && echo "- torch $version_torch, torch.compile, mode $TORCH_MODE, freezing $TORCH_FREEZING"
@@ -216,6 +232,10 @@ table() {
     fi
     [ -z "$behind" ] || behind_table
     [ -s "$tmp/ratios" ] || return 0
+    if [ "$DEVICE" != cpu ]; then
+        echo "Geometric mean over $(wc -l <"$tmp/ratios") cases: $(awk '{ s += log($1) } END { printf "%.2f", exp(s / NR) }' "$tmp/ratios") times torch.compile's speed."
+        return 0
+    fi
     echo "| claim | measured | floor | goal | |"
     echo "|---|---:|---:|---:|---|"
     claim "geometric mean over $(wc -l <"$tmp/ratios") cases" \
@@ -230,10 +250,11 @@ table >"$tmp/table.md"
 cat "$tmp/table.md"
 whole= # all programs started
 [ "$who" = " ours torch ours1 torch1" ] && whole=1
+[ "$DEVICE" != cpu ] && [ "$who" = " ours torch" ] && whole=1
 for p in $who; do close_peer "$p"; done
 if [ -z "$SHORT" ] && [ "$OPS" = . ] && [ -n "$whole" ]; then
     mkdir -p "$RESULTS"
-    file=$RESULTS/$(date -u +%Y-%m-%d)-$(cpu_model | slug)-ops.md
+    file=$RESULTS/$(date -u +%Y-%m-%d)-$(machine | slug)-ops.md
     cp "$tmp/table.md" "$file"
     say "written to $file"
 elif [ -z "$SHORT" ]; then

@@ -1,13 +1,13 @@
-/* reprise as one of the peers of bench/ops.sh, through the public API: answers lines on standard input.
+/* reprise as one of the peers of bench/ops.sh, through the public API but for the capture on a device: answers lines on standard input.
  *
  *   open NAME    traces, compiles and runs a case of cases.list; "compiled SECONDS" (to the end of the first
  *                run) or "missing REASON"
  *   time MS      microseconds of one run: median of those that fit into so many milliseconds, after one that
- *                does not count
+ *                does not count; on a device that captures, of 20 replays of a run that was captured
  *   dump FILE    the results of the last run, one after the other, as they lie in memory
  *   close        frees the case
  *
- * Usage: ops CASES.LIST [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given)
+ * Usage: ops CASES.LIST [--device cuda:0] [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given)
  * A backend of others (docs/backends.md) takes graphs without params, so weights are inputs then; a case that it does not take
  * is missing, with its reason. */
 #include <stdio.h>
@@ -16,8 +16,9 @@
 #include <time.h>
 
 #include "cases.h"
+#include "device/stream.h"
 
-enum { MAX_OPERANDS = 16, MAX_SAMPLES = 4096, MAX_LINE = 1024 };
+enum { MAX_OPERANDS = 16, MAX_SAMPLES = 4096, MAX_LINE = 1024, REPLAYS = 20 };
 
 typedef struct operand {
     char name[32];
@@ -33,7 +34,11 @@ typedef struct session {
     char **settings;
     int n_settings;
     bool foreign; /* a backend of others compiles */
+    rp_device
+        *device; /* NULL: the host; else operands and results lie there, and `graph` is a run */
+    rp_stream *stream;
     rp_compiled *compiled;
+    device_graph *graph;
     operand in[MAX_OPERANDS];
     uint32_t n_in, n_inputs, n_out;
     rp_buffer inputs[MAX_OPERANDS], out[MAX_OUTPUTS];
@@ -88,6 +93,25 @@ static void *allocated(size_t size) {
     return aligned_alloc(64, (size + 63) / 64 * 64);
 }
 
+/* Moves what was filled to where it is used. */
+static rp_status place(const session *s, rp_buffer *b, rp_error *err) {
+    void *there = NULL;
+    if (!s->device) return RP_OK;
+    rp_status st = rp_device_alloc(s->device, bytes(b), &there, err);
+    if (st == RP_OK) st = rp_stream_copy(s->stream, there, b->data, bytes(b), err);
+    if (st == RP_OK) st = rp_stream_synchronize(s->stream, err);
+    free(b->data);
+    b->data = there;
+    return st;
+}
+
+static void release(const session *s, void *data) {
+    if (s->device)
+        rp_device_free(s->device, data);
+    else
+        free(data);
+}
+
 /* "@w:f32[3,4]~0.5" */
 static bool parse_operand(const char *text, operand *o) {
     char type[16];
@@ -110,7 +134,7 @@ static bool parse_operand(const char *text, operand *o) {
 }
 
 /* The operands of a case, from its line of the list. */
-static bool read_operands(session *s, const char *name) {
+static bool read_operands(session *s, const char *name, rp_error *err) {
     char line[MAX_LINE], *save = NULL;
     bool found = false;
     FILE *f = fopen(s->list, "r");
@@ -127,6 +151,7 @@ static bool read_operands(session *s, const char *name) {
         o->buffer.data = allocated(bytes(&o->buffer));
         if (!o->buffer.data) return false;
         fill(o, s->n_in++);
+        if (place(s, &o->buffer, err) != RP_OK) return false;
         if (s->foreign) o->weight = false;
         if (!o->weight) s->inputs[s->n_inputs++] = o->buffer;
     }
@@ -136,13 +161,16 @@ static bool read_operands(session *s, const char *name) {
 /* --- a case ------------------------------------------------------------------------- */
 
 static void close_case(session *s) {
+    device_graph_free(s->graph);
     rp_compiled_free(s->compiled);
-    for (uint32_t i = 0; i < s->n_in; i++) free(s->in[i].buffer.data);
-    for (uint32_t i = 0; i < s->n_out; i++) free(s->out[i].data);
+    for (uint32_t i = 0; i < s->n_in; i++) release(s, s->in[i].buffer.data);
+    for (uint32_t i = 0; i < s->n_out; i++) release(s, s->out[i].data);
     *s = (session){.list = s->list,
                    .settings = s->settings,
                    .n_settings = s->n_settings,
-                   .foreign = s->foreign};
+                   .foreign = s->foreign,
+                   .device = s->device,
+                   .stream = s->stream};
 }
 
 static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *err) {
@@ -161,13 +189,28 @@ static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *e
         *b = (rp_buffer){.dtype = rp_tensor_dtype(out[i]), .rank = shape.rank};
         for (uint32_t d = 0; d < shape.rank; d++) (void)rp_dim_is_const(shape.dim[d], &b->dim[d]);
         b->data = allocated(bytes(b));
-        if (!b->data) st = RP_NOMEM;
+        st = b->data ? place(s, b, err) : RP_NOMEM;
     }
     return st;
 }
 
 static rp_status run(session *s, rp_error *err) {
     return rp_compiled_run(s->compiled, s->inputs, s->n_inputs, s->out, s->n_out, err);
+}
+
+/* A run as a graph of the device, in which nothing waits for the host. */
+static rp_status capture(session *s, rp_error *err) {
+    rp_status st = device_stream_capture(s->stream, err);
+    for (uint32_t i = 0; i < s->n_in && st == RP_OK; i++)
+        st = hal_capture_allow(device_stream_queue(s->stream), s->in[i].buffer.data,
+                               bytes(&s->in[i].buffer), "operand", err);
+    for (uint32_t i = 0; i < s->n_out && st == RP_OK; i++)
+        st = hal_capture_allow(device_stream_queue(s->stream), s->out[i].data, bytes(&s->out[i]),
+                               "result", err);
+    if (st == RP_OK)
+        st = rp_compiled_run_on(s->compiled, s->stream, s->inputs, s->n_inputs, s->out, s->n_out,
+                                err);
+    return st == RP_OK ? device_stream_finish(s->stream, "case", &s->graph, err) : st;
 }
 
 /* What the library compiled in its place is no measurement of a backend. */
@@ -190,6 +233,7 @@ static rp_status configure(const session *s, rp_compilation_config *cfg, rp_erro
 static rp_status warm_up(const session *s, rp_error *err) {
     float x[64] = {0}, y[64];
     rp_buffer in = {.data = x, .dtype = RP_DTYPE_F32, .rank = 1, .dim = {64}}, out = in;
+    if (s->device) return RP_OK; /* it was opened */
     rp_graph *g = rp_graph_new("warm_up");
     rp_compilation_config *cfg = rp_config_new();
     rp_compiled *compiled = NULL;
@@ -211,7 +255,7 @@ static rp_status compile(session *s, const bench_case *c, rp_error *err) {
     rp_compilation_config *cfg = rp_config_new();
     rp_status st = g && cfg ? configure(s, cfg, err) : RP_NOMEM;
     if (st == RP_OK) st = trace(s, c, g, err);
-    if (st == RP_OK) st = rp_compile(g, cfg, &s->compiled, err);
+    if (st == RP_OK) st = rp_compile_on(s->device, g, cfg, &s->compiled, err);
     if (st == RP_OK) st = check_backend(s, err);
     for (uint32_t i = 0; i < s->n_in && st == RP_OK; i++)
         if (s->in[i].weight)
@@ -229,13 +273,15 @@ static rp_status open_case(session *s, const char *name, rp_error *err) {
         printf("missing %s\n", c->missing);
         return RP_OK;
     }
-    if (!c || !read_operands(s, name)) {
-        printf("missing the case in %s\n", c ? s->list : "cases.c");
+    if (!c || !read_operands(s, name, err)) {
+        printf("missing the case in %s %s\n", c ? s->list : "cases.c", err->text);
         return RP_OK;
     }
     double t = now();
     rp_status st = compile(s, c, err);
-    if (st == RP_OK) printf("compiled %.4f\n", now() - t);
+    t = now() - t;
+    if (st == RP_OK && s->device) st = capture(s, err);
+    if (st == RP_OK) printf("compiled %.4f\n", t);
     return st;
 }
 
@@ -246,26 +292,44 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* A run, or as many replays as are timed at once, to their end. */
+static rp_status once(session *s, rp_error *err) {
+    rp_status st = RP_OK;
+    if (!s->graph) return run(s, err);
+    for (int i = 0; i < REPLAYS && st == RP_OK; i++) st = device_graph_launch(s->graph, err);
+    return st == RP_OK ? rp_stream_synchronize(s->stream, err) : st;
+}
+
 static rp_status measure(session *s, double ms, rp_error *err) {
     static double sample[MAX_SAMPLES];
     size_t n = 0;
-    rp_status st = run(s, err);
+    rp_status st = once(s, err);
     double end = now() + ms * 1e-3;
     while (st == RP_OK && n < MAX_SAMPLES && (n < 3 || now() < end)) {
         double t = now();
-        st = run(s, err);
-        sample[n++] = now() - t;
+        st = once(s, err);
+        sample[n++] = (now() - t) / (s->graph ? REPLAYS : 1);
     }
     qsort(sample, n, sizeof *sample, ascending);
     if (st == RP_OK) printf("%.3f\n", sample[n / 2] * 1e6);
     return st;
 }
 
+static bool write_out(const session *s, const rp_buffer *b, FILE *f) {
+    rp_error err;
+    if (!s->device) return fwrite(b->data, 1, bytes(b), f) == bytes(b);
+    void *here = allocated(bytes(b));
+    bool ok = here && rp_stream_copy(s->stream, here, b->data, bytes(b), &err) == RP_OK &&
+              rp_stream_synchronize(s->stream, &err) == RP_OK &&
+              fwrite(here, 1, bytes(b), f) == bytes(b);
+    free(here);
+    return ok;
+}
+
 static void dump(const session *s, const char *path) {
     FILE *f = fopen(path, "wb");
     bool ok = f != NULL;
-    for (uint32_t i = 0; ok && i < s->n_out; i++)
-        ok = fwrite(s->out[i].data, 1, bytes(&s->out[i]), f) == bytes(&s->out[i]);
+    for (uint32_t i = 0; ok && i < s->n_out; i++) ok = write_out(s, &s->out[i], f);
     if (f && fclose(f) != 0) ok = false;
     printf(ok ? "dumped\n" : "error: %s cannot be written\n", path);
 }
@@ -307,15 +371,21 @@ static bool names_other(char **setting, int n) {
 int main(int argc, char **argv) {
     session s = {0};
     char line[MAX_LINE];
-    if (argc < 2) {
-        fprintf(stderr, "usage: ops CASES.LIST [KEY=VALUE ...]\n");
+    if (argc < 2 || (argc > 2 && strcmp(argv[2], "--device") == 0 && argc < 4)) {
+        fprintf(stderr, "usage: ops CASES.LIST [--device NAME] [KEY=VALUE ...]\n");
         return 2;
     }
-    s.list = argv[1];
-    s.settings = argv + 2;
-    s.n_settings = argc - 2;
-    s.foreign = names_other(s.settings, s.n_settings);
+    const char *device = argc > 3 && strcmp(argv[2], "--device") == 0 ? argv[3] : NULL;
     rp_error err = {0};
+    s.list = argv[1];
+    s.settings = argv + (device ? 4 : 2);
+    s.n_settings = argc - (device ? 4 : 2);
+    s.foreign = names_other(s.settings, s.n_settings);
+    if (device && (rp_device_open(device, 1, &s.device, &err) != RP_OK ||
+                   rp_stream_open(s.device, &s.stream, &err) != RP_OK)) {
+        fprintf(stderr, "ops: %s\n", err.text);
+        return 1;
+    }
     if (warm_up(&s, &err) != RP_OK) fprintf(stderr, "ops: warming up: %s\n", err.text);
     printf("ready %s\n", rp_version());
     (void)fflush(stdout);
@@ -324,5 +394,7 @@ int main(int argc, char **argv) {
         (void)fflush(stdout);
     }
     close_case(&s);
+    rp_stream_close(s.stream);
+    rp_device_close(s.device);
     return 0;
 }

@@ -1,10 +1,10 @@
 """torch.compile as a peer of bench/ops.sh: the functions of cases.list in PyTorch, compiled by Inductor.
 
-usage: torch_peer.py CASES.LIST [threads] [freezing 0|1] [mode]
+usage: torch_peer.py CASES.LIST [threads] [freezing 0|1] [mode] [device]
 
 Answers lines on standard input:
     open NAME   -> "compiled SECONDS", to the end of the first call
-    time MS     -> microseconds of a call: median of those that fit into so many milliseconds
+    time MS     -> microseconds of a call: median of those that fit into so many milliseconds; on a GPU of 20 replays of one that was captured
     check FILE  -> largest difference from the results in FILE over the largest result, 1 for whole numbers that differ
     close       -> frees the case
 Only bench/ops.sh runs it; it is no part of reprise.
@@ -43,6 +43,7 @@ def filled(which, dtype, dims, scale, below, distinct):
     return torch.from_numpy(v).reshape(dims)
 
 
+REPLAYS = 20
 OPERAND = re.compile(r"(@?)(\w+):(\w+)\[([\d,]+)\](?:~([\d.]+))?(?:([<!])(\d+))?$")
 
 
@@ -160,12 +161,12 @@ class Case(torch.nn.Module):
 
 
 class Peer:
-    def __init__(self, path, mode):
-        self.cases, self.mode = read_cases(path), mode
+    def __init__(self, path, mode, device):
+        self.cases, self.mode, self.device = read_cases(path), mode, device
         self.close()
 
     def close(self):
-        self.f = self.inputs = self.out = None
+        self.f = self.inputs = self.out = self.graph = None
         torch._dynamo.reset()
         return "closed"
 
@@ -174,27 +175,49 @@ class Peer:
         operands = []
         for i, (weight, key, dtype, dims, scale, how, below) in enumerate(self.cases[name]):
             dims = [int(d) for d in dims.split(",")]
-            operands.append((weight, key, filled(i, dtype, dims, float(scale or 1), int(below or 0), how == "!")))
+            value = filled(i, dtype, dims, float(scale or 1), int(below or 0), how == "!")
+            operands.append((weight, key, value.to(self.device)))
         self.inputs = [value for weight, _, value in operands if not weight]
         t0 = time.perf_counter()
         self.f = torch.compile(Case(FUNCTIONS[name], operands).eval(), dynamic=False, fullgraph=True, mode=self.mode)
         self.f(*self.inputs)
-        return f"compiled {time.perf_counter() - t0:.4f}"
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+        took = time.perf_counter() - t0
+        if self.device != "cpu":
+            self.capture()
+        return f"compiled {took:.4f}"
+
+    def capture(self):
+        for _ in range(3):
+            self.f(*self.inputs)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.f(*self.inputs)
+
+    def once(self):
+        """A call, or as many replays as are timed at once, to their end."""
+        if not self.graph:
+            return self.f(*self.inputs)
+        for _ in range(REPLAYS):
+            self.graph.replay()
+        torch.cuda.synchronize()
 
     def time(self, ms):
-        self.f(*self.inputs)
+        self.once()
         samples, end = [], time.perf_counter() + float(ms) * 1e-3
         while len(samples) < 3 or time.perf_counter() < end:
             t0 = time.perf_counter()
-            self.f(*self.inputs)
-            samples.append(time.perf_counter() - t0)
+            self.once()
+            samples.append((time.perf_counter() - t0) / (REPLAYS if self.graph else 1))
         return f"{statistics.median(samples) * 1e6:.3f}"
 
     def check(self, path):
         out = self.f(*self.inputs)
         raw, worst = open(path, "rb").read(), 0.0
         for y in out if isinstance(out, tuple) else (out,):
-            y = y.contiguous()
+            y = y.contiguous().cpu()
             size = y.numel() * y.element_size()
             x = torch.frombuffer(bytearray(raw[:size]), dtype=y.dtype).reshape(y.shape)
             raw = raw[size:]
@@ -210,8 +233,9 @@ def main():
     torch.set_num_threads(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
     torch._inductor.config.freezing = len(sys.argv) <= 3 or sys.argv[3] == "1"
     with torch.no_grad():
-        peer = Peer(sys.argv[1], sys.argv[4] if len(sys.argv) > 4 else "default")
-        torch.compile(lambda x: x + 1)(torch.ones(64))  # what is paid once a process
+        device = sys.argv[5] if len(sys.argv) > 5 else "cpu"
+        peer = Peer(sys.argv[1], sys.argv[4] if len(sys.argv) > 4 else "default", device)
+        torch.compile(lambda x: x + 1)(torch.ones(64, device=device))  # what is paid once a process
         print("ready", torch.__version__, flush=True)
         for line in sys.stdin:
             word, *rest = line.split()
