@@ -11,6 +11,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 BASE_EMBED(prelude_h);
 BASE_EMBED(kernel_h);
@@ -19,6 +21,7 @@ BASE_EMBED(prelude_cuda_h);
 #define RK_BLOCK 1024  /* of prelude_cuda.h */
 #define ROUNDS 8       /* of loads at once, of an item in another kernel */
 #define WARP_ROUNDS 16 /* where a warp runs it */
+#define MOST_TIMES 8   /* iterations of a thread that are written one behind the other */
 
 void gen_cuda_prelude(base_buf *out) {
     base_buf_add(out, rp_embed_prelude_cuda_h, rp_embed_prelude_cuda_h_size);
@@ -55,9 +58,16 @@ static const char *team_name(const gen_render *r, kir_ref at) {
     return is_warp(r, at) ? "warp" : "block";
 }
 
+/* Whether that is the last line: two loops in a row need one barrier between them. */
+static bool ends_with(const base_buf *b, const char *line) {
+    const size_t n = strlen(line);
+    return b->len > n && memcmp(b->data + b->len - 1 - n, line, n) == 0;
+}
+
 void gen_cuda_barrier(gen_render *r, kir_ref at) {
     const bool warp = is_warp(r, at) || gen_cuda_is_half(r, at);
-    if (r->s->steps[at].barrier) gen_line(r, warp ? "__syncwarp();" : "__syncthreads();");
+    const char *text = warp ? "__syncwarp();" : "__syncthreads();";
+    if (r->s->steps[at].barrier && !ends_with(r->out, text)) gen_line(r, text);
 }
 
 static void put_store(gen_render *r, kir_ref at) {
@@ -182,6 +192,19 @@ const char *gen_cuda_how(kir_reduce how) {
     return names[how];
 }
 
+/* How often each of the team runs the body of a loop, where that is one small number, so that what it loads is on the way at once; 0: it is not. */
+static int times_of(const gen_render *r, kir_ref at, const char *n) {
+    const sched_kind kind = r->s->steps[at].kind;
+    const int64_t threads = r->s->launch.threads;
+    const int64_t team = kind == SCHED_WARP ? threads / 32 : is_warp(r, at) ? 32 : threads;
+    char *end;
+    const int64_t extent = strtoll(n, &end, 10);
+    if (r->item || r->warp || r->threads || r->f->form != KIR_KERNEL || gen_cuda_is_half(r, at))
+        return 0;
+    if ((kind != SCHED_WARP && kind != SCHED_THREAD) || strcmp(end, "LL") != 0) return 0;
+    return extent % team == 0 && extent / team <= MOST_TIMES ? (int)(extent / team) : 0;
+}
+
 /* An item in another kernel has rounds of its own. */
 static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
@@ -196,10 +219,20 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         gen_cuda_barrier(r, at);
         return;
     }
+    const int times = times_of(r, at, n);
     if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
-    if (kind == SCHED_WARP && !r->warp)
-        gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at,
-                 at, n, at);
+    if (times) {
+        gen_line(r, "#pragma unroll");
+        gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, times, at);
+        if (kind == SCHED_WARP)
+            gen_line(r, "const long long i%u = u%u * %u + threadIdx.x / 32;", at, at,
+                     r->s->launch.threads / 32);
+        else
+            gen_line(r, "const long long i%u = u%u * %s + %s;", at, at, team_size(r, at),
+                     gen_cuda_own(r, at));
+    } else if (kind == SCHED_WARP && !r->warp)
+        gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += %s / 32)", at, at, n,
+                 at, team_size(r, at));
     else if (kind == SCHED_THREAD)
         gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, gen_cuda_own(r, at), at, n,
                  at, team_size(r, at));
@@ -645,6 +678,7 @@ rp_status gen_cuda_func(const sched *s, base_buf *out, rp_error *err) {
     RP_TRY(gen_render_init(&r, s, out, err));
     r.cuda = true;
     if (s->f->form == KIR_KERNEL) {
+        (void)snprintf(r.size, sizeof r.size, "%u", s->launch.threads);
         put_kernel_head(&r);
         put_kernel_body(&r);
     } else {

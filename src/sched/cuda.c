@@ -11,6 +11,8 @@
 #define PLAIN_THREADS 256     /* of a block with an item a thread */
 #define MAX_THREADS 1024      /* RK_BLOCK */
 #define WARP_WORK 16          /* iterations that are worth a warp */
+#define WARPS_THREADS 256     /* of blocks whose warps take iterations, where they are many: */
+#define ENOUGH (132 << 10)    /* threads of all blocks */
 #define MAX_SHARED (40 << 10) /* of 48 KB; the rest is for reductions */
 
 static bool has_blocks(const kir_func *f) {
@@ -67,17 +69,21 @@ static uint32_t threads_of(const sched *s) {
     const kir_func *f = s->f;
     const uint32_t of_rows = sched_threads_of_rows(s);
     if (of_rows) return of_rows;
-    int64_t widest = SCHED_TEAM;
+    int64_t widest = SCHED_TEAM, items = 0;
+    bool warps = false;
 
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_inst *in = &f->insts[at];
+        if (in->op == KIR_PAR) items = f->ranges[in->in[0]].hi;
         if (in->op != KIR_LOOP && in->op != KIR_REDUCE) continue;
         const sched_step *step = &s->steps[at];
+        warps = warps || step->kind == SCHED_WARP;
         int64_t n = f->ranges[in->in[0]].hi / (step->wide ? step->wide : 1);
         if (n < MAX_THREADS && holds_warp_work(s, at)) n *= SCHED_TEAM;
         if (n > widest) widest = n;
     }
-    if (widest > MAX_THREADS) return MAX_THREADS;
+    if (widest > MAX_THREADS) widest = MAX_THREADS;
+    while (warps && widest > WARPS_THREADS && items >= ENOUGH / (widest / 2)) widest /= 2;
     return (uint32_t)((widest + SCHED_TEAM - 1) / SCHED_TEAM * SCHED_TEAM);
 }
 

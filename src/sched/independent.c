@@ -138,12 +138,35 @@ static bool needs_order(const kir_func *f, uint32_t buf) {
     return loads || stores > 1;
 }
 
+/* The loop around `at` whose iterations warps take, KIR_NONE: there is none. */
+static kir_ref warps_around(const sched *s, kir_ref at) {
+    for (kir_ref i = at; i-- > 0;)
+        if (s->steps[i].kind == SCHED_WARP && s->steps[i].end > at) return i;
+    return KIR_NONE;
+}
+
+/* Something else than [at, end] in one iteration of the loop at `around` has to do with the buffer. Other iterations, which are independent,
+ * have nothing to do with the same elements. */
+static bool meets(const sched *s, uint32_t buf, kir_ref at, kir_ref end, kir_ref around) {
+    for (kir_ref i = around + 1; i < s->steps[around].end; i++) {
+        const kir_inst *in = &s->f->insts[i];
+        if (i >= at && i <= end) continue;
+        if ((in->op == KIR_LOAD || in->op == KIR_STORE) && kir_same_memory(s->f, in->u.buf, buf))
+            return true;
+    }
+    return false;
+}
+
 /* What is in registers nobody else sees. */
 static bool stores_need_order(const sched *s, kir_ref at, kir_ref end) {
-    for (; at <= end; at++) {
-        const kir_inst *in = &s->f->insts[at];
+    const bool loop = s->f->insts[at].op == KIR_LOOP;
+    const kir_ref around = loop ? warps_around(s, at) : KIR_NONE;
+    for (kir_ref i = at; i <= end; i++) {
+        const kir_inst *in = &s->f->insts[i];
         if (in->op == KIR_STORE && s->places[in->u.buf].space != SCHED_REGISTER &&
-            needs_order(s->f, in->u.buf))
+            needs_order(s->f, in->u.buf) &&
+            (around == KIR_NONE || s->steps[at].kind != SCHED_THREAD ||
+             meets(s, in->u.buf, at, end, around)))
             return true;
     }
     return false;

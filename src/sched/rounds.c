@@ -2,7 +2,7 @@
  *
  * Between rounds the threads wait for one another, so what a round loads is asked for that many rounds ahead. Few threads with many
  * loads on their way leave room for other blocks of the multiprocessor, which work while the lanes of a row are summed by few of them; where a
- * launch has fewer items than a GPU has multiprocessors there are no others, and a row has more threads. */
+ * launch has few items there are not enough of them, and a row has more threads. */
 #include "sched/rules.h"
 
 enum {
@@ -12,6 +12,7 @@ enum {
     EACH = 8,           /* elements of a thread */
     AT_ONCE = 16,       /* loads of a thread */
     FEW_ITEMS = 128,    /* fewer than multiprocessors */
+    ENOUGH = 132 << 10, /* threads of all blocks, half of what a GPU has room for */
     MOST_ALONE = 1024   /* RK_BLOCK */
 };
 
@@ -38,21 +39,26 @@ static uint32_t rounds_of(const sched *s, kir_ref at, uint32_t threads) {
 
 uint32_t sched_threads_of_rows(const sched *s) {
     const kir_func *f = s->f;
-    int64_t widest = 0, items = INT64_MAX;
+    int64_t widest = 0, widest_loop = 0, items = INT64_MAX;
     bool loops = false;
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_op op = f->insts[at].op;
         if (s->steps[at].kind == SCHED_WARP) return 0;
         if (op == KIR_PAR) items = extent(s, at);
         loops = loops || op == KIR_LOOP;
+        if (op == KIR_LOOP && s->steps[at].kind == SCHED_THREAD && extent(s, at) > widest_loop)
+            widest_loop = extent(s, at);
         if (op == KIR_REDUCE && !sched_may_have_rounds(s, at)) return 0;
         if (op == KIR_REDUCE && extent(s, at) > widest) widest = extent(s, at);
     }
     const bool few = items < FEW_ITEMS;
+    if (few && widest_loop > widest && widest > LEAST) widest = widest_loop;
     const uint32_t each = few ? 2 : EACH, most = few ? MOST_ALONE : loops ? MOST : MOST_OF_SUMS;
     uint32_t threads = LEAST;
     if (widest <= LEAST) return 0;
     while (threads < most && threads * each < widest) threads *= 2;
+    while (threads < MOST_ALONE && items < ENOUGH / threads && threads * EACH < widest)
+        threads *= 2;
     return threads;
 }
 

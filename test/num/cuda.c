@@ -143,6 +143,57 @@ static void products(gpu_graphs *q, const char *x, const char *w) {
     finish(&l, q);
 }
 
+/* Rows by packed weights of `type`: y = x w, and of two matrices sigmoid(x v) (x w). */
+static void packed(gpu_graphs *q, const char *rows, int k, int columns, const char *x,
+                   const char *type, bool both) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "graph @g(%%x: %s[%s,%d])%s {\n", x, rows, k,
+                    strcmp(rows, "T") ? "" : " where T in [1,200]");
+    base_buf_printf(&b, "  %%w = param @w : %s[%d,%d]\n", type, columns, k);
+    base_buf_puts(&b, "  %y = matmul %x, %w {trans_b=true}\n");
+    if (both)
+        base_buf_printf(&b,
+                        "  %%v = param @v : %s[%d,%d]\n  %%z = matmul %%x, %%v {trans_b=true}\n"
+                        "  %%s = sigmoid %%z\n  %%m = mul %%s, %%y\n",
+                        type, columns, k);
+    base_buf_printf(&b, "  ret %s\n}\n", both ? "%m" : "%y");
+    gpu_graphs_add_text(q, b.data, false);
+    base_buf_done(&b);
+}
+
+/* A product of n matrices. */
+static void strided(gpu_graphs *q, int n, int rows, int k, int columns, bool trans) {
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%x: f32[%d,%d,%d], %%w: f32[%d,%d,%d]) {\n"
+                   "  %%y = matmul %%x, %%w%s\n  ret %%y\n}\n",
+                   n, rows, k, n, trans ? columns : k, trans ? k : columns,
+                   trans ? " {trans_b=true}" : "");
+    gpu_graphs_add_text(q, text, false);
+}
+
+/* Every size of a tile (tile.cu), rows of several and of a part of one, whole chunks of k and parts of one for each number of
+ * groups, rows that may be copied by four elements and not. */
+static void tiles(gpu_graphs *q, bool small) {
+    packed(q, "T", 576, 40, "f32", "f32", false);
+    packed(q, "40", 2201, 40, "f32", "f32", false);
+    packed(q, "100", 300, 40, "f32", "f16", true);
+    packed(q, "33", 1100, 64, "f16", "f32", false);
+    strided(q, 70, 34, 260, 36, false);
+    strided(q, 3, 35, 1540, 37, true);
+    if (small) return;
+    packed(q, "130", 300, 1440, "f32", "f32", false);
+    packed(q, "130", 1024, 1440, "f32", "f32", false);
+    packed(q, "130", 700, 1440, "f32", "bf16", true);
+    packed(q, "T", 2050, 64, "f32", "bf16", false);
+    packed(q, "8", 1300, 70, "f32", "f32", false);
+    packed(q, "200", 2304, 32, "f32", "f32", true);
+    strided(q, 70, 130, 64, 130, true);
+    strided(q, 70, 65, 257, 66, true);
+    strided(q, 1, 40, 2600, 300, false);
+}
+
 /* What no kernel writes on the cpu: leaves, views of them, memory, one value twice, and what passes find to be a leaf. */
 static void returns(gpu_graphs *q) {
     gpu_graphs_add_text(
@@ -177,6 +228,7 @@ static void every_form(gpu_graphs *q, bool small) {
     for (size_t i = 0; i < (small ? 0 : 6); i++) scatters(q, types[i], "scatter", "i64");
     if (!small) scatters(q, "bool", "scatter", "i32");
     products(q, "f32", "f32");
+    tiles(q, small);
     returns(q);
     if (small) return;
     loops_and_branches(q);

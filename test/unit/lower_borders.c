@@ -23,6 +23,12 @@ static void without_size(char *word, long long size) {
     memcpy(at, " $,", 3);
 }
 
+/* Whether the variable in front of text[end] is an iteration, i and its number: then its step is how many share the loop, which is told elsewhere. */
+static bool is_of_a_team(const char *text, size_t end) {
+    while (end > 0 && isdigit((unsigned char)text[end - 1])) end--;
+    return end > 0 && text[end - 1] == 'i';
+}
+
 /* Templates with their numbers, loops with their steps, and what a compiler is asked for: the form of a kernel without its text. */
 static void put_form(const char *text, size_t n, long long size, base_buf *out) {
     char said[2048] = " ";
@@ -37,7 +43,9 @@ static void put_form(const char *text, size_t n, long long size, base_buf *out) 
             len = strcspn(text + i, "\n");
         } else if (strncmp(text + i, " += ", 4) == 0) {
             len = strcspn(text + i, ";)\n");
-            if (text[i + len] != ')' || !isdigit((unsigned char)text[i + len - 1])) len = 0;
+            if (text[i + len] != ')' || !isdigit((unsigned char)text[i + len - 1]) ||
+                is_of_a_team(text, i))
+                len = 0;
         }
         if (!len || len + 3 > sizeof word) continue;
         (void)snprintf(word, sizeof word, " %.*s ", (int)len - (text[i] == ' '),

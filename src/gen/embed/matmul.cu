@@ -254,20 +254,65 @@ struct rk_quant {
     }
 };
 
-/* n float rows at x: chains of fused multiply-adds over chunks of 256 k, whose sums are added, ascending. */
+/* Four columns of a tile of weights from r on. */
+template <class F>
+RP_INLINE float4 rk_mm_four(const rp_u8 *tile, int k, int r)
+{
+    const float4 v = {F::value(tile, k, r), F::value(tile, k, r + 1), F::value(tile, k, r + 2), F::value(tile, k, r + 3)};
+    return v;
+}
+template <>
+RP_INLINE float4 rk_mm_four<rk_f32>(const rp_u8 *tile, int k, int r)
+{
+    return *(const float4 *)((const float *)tile + k * 16 + r);
+}
+
+/* The chunk of k from `first` to `end` of N rows at x, `step` apart, times four columns of a tile of weights. */
+template <class F, class X, int N>
+RP_INLINE void rk_mm_chunk(const typename X::type *x, rp_size step, const rp_u8 *tile, int r, int first, int end, float4 *s)
+{
+    const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < N; i++) s[i] = zero;
+#pragma unroll 8
+    for (int k = first; k < end; k++) {
+        const float4 w = rk_mm_four<F>(tile, k, r);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const float v = X::get(x[i * step + k]);
+            s[i].x = rp_fmaf(v, w.x, s[i].x);
+            s[i].y = rp_fmaf(v, w.y, s[i].y);
+            s[i].z = rp_fmaf(v, w.z, s[i].z);
+            s[i].w = rp_fmaf(v, w.w, s[i].w);
+        }
+    }
+}
+
+/* n <= RK_MM_ROWS float rows at x: chains of fused multiply-adds over chunks of 256 k, whose sums are added, ascending. More: tile.cu. */
 template <class F, class X, int K, int COLUMNS, int THREADS>
 RP_FN void rk_mm_float(const char *x, int n, const rp_u8 *w, float *acc, float *part)
 {
+    enum { FOURS = COLUMNS / 4 };
     const int chunks = (K + 255) / 256, most = RK_MM_PART / (n * COLUMNS), step = most < chunks ? most : chunks;
+    const typename X::type *const rows = (const typename X::type *)x;
     for (int c0 = 0; c0 < chunks; c0 += step) {
         const int m = step < chunks - c0 ? step : chunks - c0;
-        for (int u = threadIdx.x; u < n * m * COLUMNS; u += THREADS) {
-            const int c = u % COLUMNS, first = (c0 + u / COLUMNS % m) * 256, end = first + 256 < K ? first + 256 : K;
-            const typename X::type *row = (const typename X::type *)x + (rp_size)(u / (m * COLUMNS)) * K;
+        for (int u = threadIdx.x; u < m * FOURS; u += THREADS) {
+            const int c = u % FOURS * 4, first = (c0 + u / FOURS) * 256, end = first + 256 < K ? first + 256 : K;
             const rp_u8 *tile = w + (rp_size)(c / 16) * (K / F::per * (rp_size)F::bytes);
-            float s = 0.0f;
-            for (int k = first; k < end; k++) s = rp_fmaf(X::get(row[k]), F::value(tile, k, c % 16), s);
-            part[u] = s;
+            float4 *const to = (float4 *)part + u;
+            if (n == RK_MM_ROWS) {
+                float4 s[RK_MM_ROWS];
+                rk_mm_chunk<F, X, RK_MM_ROWS>(rows, K, tile, c % 16, first, end, s);
+#pragma unroll
+                for (int i = 0; i < RK_MM_ROWS; i++) to[i * m * FOURS] = s[i];
+            } else {
+                for (int i = 0; i < n; i++) {
+                    float4 s;
+                    rk_mm_chunk<F, X, 1>(rows + i * (rp_size)K, K, tile, c % 16, first, end, &s);
+                    to[i * m * FOURS] = s;
+                }
+            }
         }
         __syncthreads();
         for (int i = threadIdx.x; i < n * COLUMNS; i += THREADS) {

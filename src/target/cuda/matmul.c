@@ -9,10 +9,11 @@
 #include "pass/product.h"
 #include "target/cuda/cuda.h"
 #include "target/cuda/tensor.h"
+#include "target/cuda/tile.h"
 
 #define COLUMNS LOWER_COLUMNS
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
-enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
+enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024, FEW_PART = 4096 /* RK_MM_PART */ };
 
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
 static uint32_t columns_of(const lowerer *L, const pass_segment *s) {
@@ -53,17 +54,45 @@ typedef struct cuda_segment {
     rp_dtype dtype, left; /* of the weights, of the rows */
     int64_t n_items, k, first_item, first_tile;
     uint32_t n_mats, columns; /* columns of an item: 16 or 32 of every matrix */
+    target_tile tile;         /* where rows are float and many */
 } cuda_segment;
-static void put_product(lowerer *L, const cuda_segment *s, const target_rows *own, const char *name,
-                        uint32_t threads) {
+/* Rows of an item, and which of the two ways of float rows there may be. */
+typedef struct item_rows {
+    uint32_t n;
+    int64_t tiles; /* about so many, of float rows */
+    bool few, many;
+} item_rows;
+
+static void put_float_product(lowerer *L, const cuda_segment *s, const item_rows *rows,
+                              uint32_t threads) {
+    base_buf *b = &L->source;
+    const uint32_t columns = s->n_mats * s->columns;
+    const char *x = rp_dtype_name(s->left);
+    base_buf_puts(b, "            rk_wait();\n");
+    if (rows->few)
+        base_buf_printf(
+            b, "            %srk_mm_float<F, rk_x_%s, %" PRId64 ", %u, %u>(x, n, w, acc, part);\n",
+            rows->many ? "if (n <= RK_MM_ROWS) " : "", x, s->k, columns, threads);
+    if (rows->few && rows->many) base_buf_puts(b, "            else\n");
+    if (!rows->many) return;
+    base_buf_printf(b,
+                    "            {\n"
+                    "                const rk_tile_side<rk_x_%s> xs = {(const rk_x_%s::type *)x, "
+                    "%" PRId64 ", 1, n};\n"
+                    "                const rk_tile_packed<F, %" PRId64 "> ws = {w};\n"
+                    "                ",
+                    x, x, s->k, s->k);
+    target_tile_put(b, s->tile, columns);
+    base_buf_printf(
+        b, " tile;\n                tile.run(xs, ws, %" PRId64 ", acc);\n            }\n", s->k);
+}
+
+static void put_product(lowerer *L, const cuda_segment *s, const item_rows *rows,
+                        const target_rows *own, const char *name, uint32_t threads) {
     base_buf *b = &L->source;
     const uint32_t columns = s->n_mats * s->columns;
     if (s->left != RP_DTYPE_I16B32) {
-        base_buf_printf(b,
-                        "            rk_wait();\n"
-                        "            rk_mm_float<F, rk_x_%s, %" PRId64
-                        ", %u, %u>(x, n, w, acc, part);\n",
-                        rp_dtype_name(s->left), s->k, columns, threads);
+        put_float_product(L, s, rows, threads);
         return;
     }
     base_buf_printf(b,
@@ -85,8 +114,8 @@ static void put_product(lowerer *L, const cuda_segment *s, const target_rows *ow
                     own ? "own" : "x");
 }
 
-static void put_segment(lowerer *L, const cuda_segment *s, const target_rows *own,
-                        const char *own_name, uint32_t threads) {
+static void put_segment(lowerer *L, const cuda_segment *s, const item_rows *rows,
+                        const target_rows *own, const char *own_name, uint32_t threads) {
     base_buf *b = &L->source;
     const bool quant = s->left == RP_DTYPE_I16B32;
     const uint32_t columns = s->n_mats * s->columns;
@@ -102,15 +131,21 @@ static void put_segment(lowerer *L, const cuda_segment *s, const target_rows *ow
                     s->first_item, s->first_item + s->n_items, format, s->first_tile, s->first_item,
                     columns / 16, s->k);
     base_buf_printf(b, "            const char *x = a0 + row0 * %zuLL;\n", row);
-    put_product(L, s, own, own_name, threads);
-    base_buf_printf(b, "            %s_EPI(row0, n, item - %" PRId64 ", acc);\n        }\n",
-                    s->frag, s->first_item);
+    put_product(L, s, rows, own, own_name, threads);
+    base_buf_printf(
+        b,
+        "            for (int r = 0; r < n; r += RK_MM_ROWS)\n"
+        "                %s_EPI(row0 + r, n - r < RK_MM_ROWS ? n - r : RK_MM_ROWS, item - %" PRId64
+        ", acc + r * %u);\n"
+        "        }\n",
+        s->frag, s->first_item, columns);
 }
 
 /* So many that a thread has two blocks of quantised weights at most, and one element of a row that is made here, where they
  * can be. */
 static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
     int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
+    if (segs[0].left != RP_DTYPE_I16B32) return segs[0].tile.threads;
     for (uint32_t i = 0; i < n; i++) {
         int64_t blocks = segs[i].k / 32 * segs[i].n_mats * segs[i].columns;
         if (segs[i].left == RP_DTYPE_I16B32 && blocks / 2 > most) most = blocks / 2;
@@ -118,8 +153,30 @@ static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
 
-static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const target_rows *own,
-                            const cuda_segment *segs, uint32_t n, uint32_t *threads) {
+/* acc, and part behind that of few rows; *bytes: of dynamic shared memory. */
+static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const item_rows *rows,
+                       uint32_t most, int64_t *bytes) {
+    base_buf *b = &L->source;
+    if (segs[0].left == RP_DTYPE_I16B32) {
+        base_buf_printf(b, "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n", most);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t tile = rows->many ? target_tile_bytes(segs[i].tile) : 0;
+        if (tile > *bytes) *bytes = tile;
+    }
+    const int64_t few = rows->few ? (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4 : 0;
+    if (few > *bytes) *bytes = few;
+    base_buf_printf(
+        b,
+        "    float *const acc = (float *)rk_dynamic, *const part = acc + RK_MM_ROWS * %u;\n"
+        "    (void)part;\n",
+        most);
+}
+
+static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const item_rows *of_item,
+                            const target_rows *own, const cuda_segment *segs, uint32_t n,
+                            lower_launch *l) {
     base_buf *b = &L->source;
     uint32_t most = 1;
     char *own_name = base_arena_printf(L->arena, "%s_row", name);
@@ -127,13 +184,11 @@ static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const tar
     for (uint32_t i = 0; i < n; i++)
         if (segs[i].n_mats * segs[i].columns > most) most = segs[i].n_mats * segs[i].columns;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
-    *threads = matmul_threads(segs, n, own != NULL);
-    if (own) RP_TRY(target_rows_function(L, own, own_name, *threads));
-    target_cuda_head(L, name, *threads, 0, "");
-    base_buf_printf(b,
-                    "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
-                    "    const long long rows = ",
-                    most);
+    l->threads = matmul_threads(segs, n, own != NULL);
+    if (own) RP_TRY(target_rows_function(L, own, own_name, l->threads));
+    target_cuda_head(L, name, l->threads, 0, "");
+    put_shared(L, segs, n, of_item, most, &l->alts[0].scratch);
+    base_buf_puts(b, "    const long long rows = ");
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
     if (own)
         base_buf_printf(b,
@@ -144,19 +199,30 @@ static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const tar
                     ";\n"
                     "    for (long long at = blockIdx.x; at < items; at += gridDim.x) {\n"
                     "        const long long item = at %% %" PRId64 ", row0 = at / %" PRId64
-                    " * RK_MM_ROWS;\n"
-                    "        const int n = rows - row0 < RK_MM_ROWS ? (int)(rows - row0) : "
-                    "RK_MM_ROWS;\n",
-                    n_items, n_items);
-    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], own, own_name, *threads);
+                    " * %u;\n"
+                    "        const int n = rows - row0 < %u ? (int)(rows - row0) : %u;\n",
+                    n_items, n_items, of_item->n, of_item->n, of_item->n);
+    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], of_item, own, own_name, l->threads);
     base_buf_puts(b, "    }\n}\n");
     return base_buf_status(b, L->err);
 }
 
-static ir_dim items_of(lowerer *L, ir_dim rows, int64_t n) {
+static ir_dim items_of(lowerer *L, ir_dim rows, uint32_t of_item, int64_t n) {
     ir_dims *t = ir_graph_dims(L->g);
-    ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, TARGET_CUDA_ROWS - 1));
-    return ir_dim_mul_const(t, ir_dim_floordiv(t, up, TARGET_CUDA_ROWS), n);
+    ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, of_item - 1));
+    return ir_dim_mul_const(t, ir_dim_floordiv(t, up, of_item), n);
+}
+
+static item_rows rows_of_item(const lowerer *L, ir_dim rows, rp_dtype left, int64_t n_items) {
+    int64_t least, most;
+    if (left == RP_DTYPE_I16B32) return (item_rows){.n = TARGET_CUDA_ROWS};
+    ir_dim_bounds(ir_graph_dims(L->g), rows, &least, &most);
+    const uint32_t n = target_tile_rows(most, n_items);
+    return (item_rows){.n = n,
+                       .tiles = most / n < INT64_MAX / n_items - 1 ? (most / n + 1) * n_items
+                                                                   : INT64_MAX,
+                       .few = least <= TARGET_CUDA_ROWS,
+                       .many = most > TARGET_CUDA_ROWS};
 }
 
 /* Packed weights; rows lie one behind the other. */
@@ -190,9 +256,13 @@ static rp_status packed_kernel(lowerer *L, const lower_matmul *m, lower_launch *
         item += s->n_items;
         tile += (w.n + COLUMNS - 1) / COLUMNS * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
-    *items = items_of(L, rows, item);
+    const item_rows of_item = rows_of_item(L, rows, left, item);
+    for (uint32_t i = 0; i < n; i++)
+        segs[i].tile = target_tile_of(of_item.n, segs[i].n_mats * segs[i].columns, segs[i].k,
+                                      of_item.tiles, n == 1);
+    *items = items_of(L, rows, of_item.n, item);
     l->per_block = 1;
-    return put_matmul(L, name, rows, own, segs, n, &l->threads);
+    return put_matmul(L, name, rows, &of_item, own, segs, n, l);
 }
 
 /* --- the group ---------------------------------------------------------------------- */

@@ -70,6 +70,12 @@ struct alignas(16) int4 {
 struct int2 {
     int x, y;
 };
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) float2 {
+    float x, y;
+};
 
 template <class T> static inline T __ldcs(const T *at) {
     return *at;
