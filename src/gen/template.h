@@ -9,10 +9,10 @@
 
 /* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, `floats` for any times float rows.
  * CUDA: also whether there is attention, whether tensor cores multiply, whether neither operand of some product is packed,
- * whether something goes along an axis, and whether the largest of a row is looked for. */
+ * whether something goes along an axis, whether something is scattered, and whether the largest of a row is looked for. */
 typedef struct gen_matmul_uses {
     uint32_t quant;
-    bool floats, attention, tensor, strided, axis, top;
+    bool floats, attention, tensor, strided, axis, scatter, top;
 } gen_matmul_uses;
 
 /* How a unit reaches the products (gen/templates.h); nothing when there are none. After gen_c_prelude. */

@@ -378,6 +378,7 @@ static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
         uses.tensor |= k->tensor;
         uses.top |= k->top;
         uses.axis |= k->axis;
+        uses.scatter |= k->scatter;
         uses.strided |= k->strided;
     }
     return uses;

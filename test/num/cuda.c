@@ -120,6 +120,61 @@ static void scatters(gpu_graphs *q, const char *type, const char *join, const ch
     finish(&l, q);
 }
 
+/* Where blocks share the targets of a line: indices that go over the targets and beyond both ends, that are more than a block looks at
+ * at once, and that are nearly all of few targets, so that its list has no room for them; rows of more than one part, lines with
+ * indices of their own, and so many of those that each thread has one. */
+static void shared_scatters(gpu_graphs *q, const char *type, const char *join, const char *index) {
+    static const char inputs[] = "%a: f32[100,3], %b: f32[9000,3], %i: i32[9000], %c: f32[20,150], "
+                                 "%d: f32[70,150], %e: f32[2,9,1100], %f: f32[2,21,1100]";
+    static const char names[] = "abcdef";
+    static const char *const ops[] = {
+        "%s %%g, %%spread, %%h {axis=0}", /* a row has an index */
+        "%s %%g, %%few, %%h {axis=0}",    /* .. few have */
+        "%s %%t, %%along, %%u {axis=1}",  /* an element of lines behind each other */
+        "%s %%j, %%rows, %%k {axis=0}",   /* parts of wide rows */
+        "%s %%j, %%own, %%k {axis=0}",    /* lines between each other */
+        "%s %%l, %%lines, %%m {axis=1}",  /* so many */
+    };
+    static const char to[] = "ghjklm";
+    const bool plain = strcmp(type, "f32") == 0;
+    char op[160];
+    listing l;
+    begin(&l, inputs);
+    for (int i = 0; i < 6; i++)
+        base_buf_printf(&l.text,
+                        "  %%e%d = const 4\n  %%m%d = mul %%%c, %%e%d\n  %%%c = %s %%m%d%s%s%s\n",
+                        i, i, names[i], i, to[i], plain ? "neg" : "cast", i,
+                        plain ? "" : " {dtype=", plain ? "" : type, plain ? "" : "}");
+    base_buf_printf(
+        &l.text,
+        "  %%n0 = iota {axis=0, dtype=i32, shape=[9000]}\n  %%n1 = const 37 : i32[]\n"
+        "  %%n2 = mul %%n0, %%n1\n  %%n3 = add %%n2, %%i\n  %%n4 = const 113 : i32[]\n"
+        "  %%n5 = remainder %%n3, %%n4\n  %%n6 = const 6 : i32[]\n  %%n7 = sub %%n5, %%n6\n"
+        "  %%n8 = const 9 : i32[]\n  %%n9 = floor_divide %%i, %%n8\n"
+        "  %%q0 = cast %%n7 {dtype=%s}\n  %%q1 = cast %%n9 {dtype=%s}\n"
+        "  %%spread = reshape %%q0 {shape=[9000,1]}\n  %%few = reshape %%q1 {shape=[9000,1]}\n"
+        "  %%q2 = slice %%q0 {axis=0, start=0, stop=4500}\n"
+        "  %%along = reshape %%q2 {shape=[3,1500]}\n"
+        "  %%t = permute %%g {axes=[1,0]}\n  %%u0 = permute %%h {axes=[1,0]}\n"
+        "  %%u = slice %%u0 {axis=1, start=0, stop=1500}\n"
+        "  %%q3 = slice %%q1 {axis=0, start=0, stop=70}\n  %%rows = reshape %%q3 {shape=[70,1]}\n"
+        "  %%r0 = iota {axis=0, dtype=i32, shape=[70,150]}\n"
+        "  %%r1 = iota {axis=1, dtype=i32, shape=[70,150]}\n  %%r2 = mul %%r0, %%r1\n"
+        "  %%r3 = const 23 : i32[]\n  %%r4 = remainder %%r2, %%r3\n"
+        "  %%own = cast %%r4 {dtype=%s}\n"
+        "  %%w0 = iota {axis=1, dtype=i32, shape=[2,21,1100]}\n"
+        "  %%w1 = iota {axis=2, dtype=i32, shape=[2,21,1100]}\n  %%w7 = mul %%w0, %%w1\n"
+        "  %%w8 = iota {axis=0, dtype=i32, shape=[2,21,1100]}\n  %%w2 = add %%w7, %%w8\n"
+        "  %%w3 = const 12 : i32[]\n  %%w4 = remainder %%w2, %%w3\n"
+        "  %%w5 = const 1 : i32[]\n  %%w6 = sub %%w4, %%w5\n  %%lines = cast %%w6 {dtype=%s}\n",
+        index, index, index, index);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        (void)snprintf(op, sizeof op, ops[i], join);
+        out(&l, op);
+    }
+    finish(&l, q);
+}
+
 /* Both operands computed: layouts, batches that are shared, chunks of k and an epilogue. */
 static void products(gpu_graphs *q, const char *x, const char *w) {
     static const char inputs[] = "%a: f32[2,T,300], %b: f32[2,300,37], %c: f32[37,300], %d: "
@@ -227,6 +282,12 @@ static void every_form(gpu_graphs *q, bool small) {
             scatters(q, values[t], joins[(j + t) % 4], (t + j) % 2 ? "i64" : "i32");
     for (size_t i = 0; i < (small ? 0 : 6); i++) scatters(q, types[i], "scatter", "i64");
     if (!small) scatters(q, "bool", "scatter", "i32");
+    shared_scatters(q, "f32", "scatter_add", "i64");
+    shared_scatters(q, "i8", "scatter", "i32");
+    for (size_t i = 0; i < (small ? 0 : 4); i++) {
+        static const char *const others[] = {"i16", "f64", "i64", "bool"};
+        shared_scatters(q, others[i], i < 3 ? joins[i + 1] : "scatter", i % 2 ? "i64" : "i32");
+    }
     products(q, "f32", "f32");
     tiles(q, small);
     returns(q);

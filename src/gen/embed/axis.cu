@@ -1,5 +1,5 @@
-/* Along one axis of dense memory [outer, n, inner], as CUDA C: cumulative sums, the k largest, sorting, scatters. What they
- * give is defined in src/gen/axis.c, sort.c and scatter.c, and is the same here bit for bit.
+/* Along one axis of dense memory [outer, n, inner], as CUDA C: cumulative sums, the k largest, sorting. What they
+ * give is defined in src/gen/axis.c and sort.c, and is the same here bit for bit.
  *
  * A line is the n elements of one (outer, inner), `step` apart. All threads of a block take a line together, or every
  * thread has one of its own: neighbours lie side by side, so that is for an `inner` of a warp and more. */
@@ -291,44 +291,4 @@ RP_FN void rk_sort(const typename E::memory *x, typename E::memory *values, rp_i
         indices[i * step] = (rp_i32)sorted[i];
     }
     __syncthreads();
-}
-
-/* --- scatters --------------------------------------------------------------------------- */
-
-#define RK_SCATTER_TILE 1024
-#define RK_SCATTER_THREADS 256 /* a power of two */
-
-RP_INLINE long long rk_index(long long i, long long n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
-
-/* A line of n elements is x with the k of src joined at their indices, `index_step` apart, in ascending order. By
- * RK_SCATTER_THREADS threads: all read all indices, each joins at every RK_SCATTER_THREADS-th place. */
-template <class J, class I>
-RP_FN void rk_scatter_line(const typename J::T *x, const I *index, const typename J::T *src, typename J::T *y, long long n,
-                           long long k, long long step, long long index_step)
-{
-    __shared__ long long to[RK_SCATTER_TILE];
-    for (long long i = threadIdx.x; i < n; i += RK_SCATTER_THREADS) y[i * step] = J::kept(x[i * step]);
-    for (long long first = 0; n > 0 && first < k; first += RK_SCATTER_TILE) {
-        const int m = k - first < RK_SCATTER_TILE ? (int)(k - first) : RK_SCATTER_TILE;
-        __syncthreads();
-        for (int i = threadIdx.x; i < m; i += RK_SCATTER_THREADS) to[i] = rk_index(index[(first + i) * index_step], n);
-        __syncthreads();
-        for (int i = 0; i < m; i++) {
-            if (((rp_u32)to[i] & (RK_SCATTER_THREADS - 1)) != threadIdx.x) continue;
-            typename J::T *at = y + to[i] * step;
-            *at = J::of(*at, src[(first + i) * step]);
-        }
-    }
-}
-
-/* By one thread. */
-template <class J, class I>
-RP_FN void rk_scatter_alone(const typename J::T *x, const I *index, const typename J::T *src, typename J::T *y, long long n,
-                            long long k, long long step, long long index_step)
-{
-    for (long long i = 0; i < n; i++) y[i * step] = J::kept(x[i * step]);
-    for (long long i = 0; n > 0 && i < k; i++) {
-        typename J::T *at = y + rk_index(index[i * index_step], n) * step;
-        *at = J::of(*at, src[i * step]);
-    }
 }

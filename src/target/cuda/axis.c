@@ -1,4 +1,4 @@
-/* Scans and scatters as kernels in CUDA C, which instantiate the templates of axis.cu. A block takes a line of the axis, or each
+/* Scans as kernels in CUDA C, which instantiate the templates of axis.cu. A block takes a line of the axis, or each
  * of its threads one of its own where neighbours in memory are a warp at least. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "target/cuda/cuda.h"
 
 enum {
-    THREADS = 256, /* RK_SCAN_THREADS, RK_SCATTER_THREADS */
+    THREADS = 256, /* RK_SCAN_THREADS */
     WARP = 32,
     MOST_HELD = 8,    /* ranks that a thread of top-k keeps */
     FEW = 32,         /* the k largest are taken one after the other; more by sorting */
@@ -21,7 +21,7 @@ typedef struct line {
     bool alone; /* each thread has one */
 } line;
 
-static ir_dim extent(const lowerer *L, const ir_shape *s, uint32_t from, uint32_t to) {
+ir_dim target_cuda_extent(const lowerer *L, const ir_shape *s, uint32_t from, uint32_t to) {
     ir_dims *t = L->out->dims;
     ir_dim all = ir_dim_const(t, 1);
     for (uint32_t i = from; i < to; i++)
@@ -34,8 +34,9 @@ static rp_status line_of(const lowerer *L, const ir_node *n, line *out) {
     uint32_t rank = x->shape.rank;
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)rank - 1);
     int64_t lo, hi;
-    *out = (line){extent(L, &x->shape, 0, axis), extent(L, &x->shape, axis, axis + 1),
-                  extent(L, &x->shape, axis + 1, rank), false};
+    *out = (line){target_cuda_extent(L, &x->shape, 0, axis),
+                  target_cuda_extent(L, &x->shape, axis, axis + 1),
+                  target_cuda_extent(L, &x->shape, axis + 1, rank), false};
     if (ir_dim_mul(L->out->dims, ir_dim_mul(L->out->dims, out->outer, out->n), out->inner) ==
         IR_DIM_BAD)
         return lower_bytes_refused(L->g, x, L->err);
@@ -50,7 +51,7 @@ static int64_t most(const lowerer *L, ir_dim d) {
     return hi;
 }
 
-static void put(lowerer *L, const char *name, ir_dim d) {
+void target_cuda_put(lowerer *L, const char *name, ir_dim d) {
     base_buf_printf(&L->source, "    const long long %s = ", name);
     ir_dim_print_c(L->out->dims, d, "dim", &L->source);
     base_buf_puts(&L->source, ";\n");
@@ -61,8 +62,8 @@ static void begin(lowerer *L, const char *name, const line *a, uint32_t threads)
     base_buf *b = &L->source;
     target_cuda_head(L, name, threads, 0, "");
     base_buf_puts(b, "    rk_wait();\n");
-    put(L, "n", a->n);
-    put(L, "inner", a->inner);
+    target_cuda_put(L, "n", a->n);
+    target_cuda_put(L, "inner", a->inner);
     if (a->alone)
         base_buf_printf(b,
                         "    for (long long item = blockIdx.x * %uLL + threadIdx.x; item < items; "
@@ -224,7 +225,7 @@ static rp_status add_top(lowerer *L, const ir_shape *x, const top_class *c, lowe
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     l->alts[l->n_alts++] = (lower_alt){
         .max = c->most, .symbol = name, .threads = c->threads, .per_block = TOP_SPLIT / c->split};
-    put_top(L, name, c, l->rows, extent(L, x, x->rank - 1u, x->rank));
+    put_top(L, name, c, l->rows, target_cuda_extent(L, x, x->rank - 1u, x->rank));
     (void)lower_add_kernel(L, name, from, (gen_matmul_uses){.top = true});
     return base_buf_status(&L->source, L->err);
 }
@@ -244,7 +245,7 @@ static rp_status lower_top(lowerer *L, const ir_node *n, ir_ref r) {
         .grain = 1,
         .threads = top_classes[0].threads,
         .per_block = 1,
-        .rows = extent(L, x, 0, x->rank - 1u)};
+        .rows = target_cuda_extent(L, x, 0, x->rank - 1u)};
     if (!made.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     made.items = ir_dim_mul_const(L->out->dims, made.rows, TOP_SPLIT);
     if (made.items == IR_DIM_BAD)
@@ -277,72 +278,4 @@ rp_status target_cuda_scan(lowerer *L, ir_ref r) {
     const char *element = base_arena_printf(L->arena, "rk_e_%s", rp_dtype_name(t));
     if (!name || !element) return rp_fail(L->err, RP_NOMEM, "kernel name");
     return scan_kernel(L, n, name, element, &a);
-}
-
-/* --- scatters ------------------------------------------------------------------------- */
-
-/* What is there, a, and what comes, b: integers over S and U, as ops.def has them; `kept`: what stays. Of a bool 0 or 1 is stored. */
-static void put_join(lowerer *L, const ir_node *n, const char *name) {
-    const ir_op_info *op = ir_op_table(n->op);
-    const bool is_int = ir_dtype_is_integer(n->dtype);
-    const uint32_t bits = (uint32_t)rp_dtype_block_bytes(n->dtype) * 8;
-    const char *truth = n->dtype == RP_DTYPE_BOOL ? " != 0" : "";
-    base_buf *b = &L->source;
-    base_buf_printf(b, "struct %s_join {\n", name);
-    if (n->op == IR_scatter)
-        base_buf_printf(b, "    typedef rp_u%u T;\n    RP_INLINE T of(T, T b) { return b%s; }\n",
-                        bits, truth);
-    else if (is_int)
-        base_buf_printf(b,
-                        "    typedef rp_%s T, S;\n    typedef rp_u%u U;\n    RP_INLINE T of(T a, "
-                        "T b) { return %s; }\n",
-                        rp_dtype_name(n->dtype), bits < 32 ? 32 : bits, op->ints);
-    else
-        base_buf_printf(b, "    typedef %s T;\n    RP_INLINE T of(T a, T b) { return %s; }\n",
-                        n->dtype == RP_DTYPE_F64 ? "double" : "float", op->expr);
-    base_buf_printf(b, "    RP_INLINE T kept(T a) { return a%s; }\n};\n", truth);
-}
-
-/* Whether the index has entries of its own along axes [from, to). */
-static bool has_own(const lowerer *L, const ir_shape *index, uint32_t from, uint32_t to) {
-    int64_t v;
-    return !ir_dim_is_const(L->out->dims, extent(L, index, from, to), &v) || v != 1;
-}
-
-static void put_scatter(lowerer *L, const ir_node *n, const char *name, const line *a) {
-    const ir_node *index = ir_node_at(L->g, n->in[1]);
-    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    const bool outer = has_own(L, &index->shape, 0, axis);
-    const bool inner = has_own(L, &index->shape, axis + 1, index->shape.rank);
-    base_buf_printf(
-        &L->source,
-        "        typedef %s_join J;\n"
-        "        const long long from = o * k * inner + j;\n"
-        "        rk_scatter_%s<J>((const J::T *)arg[0] + first, (const rp_%s *)arg[1] + %s%s, "
-        "(const J::T *)arg[2] + from, (J::T *)arg[3] + first, n, k, inner, %s);\n",
-        name, a->alone ? "alone" : "line", rp_dtype_name(index->dtype),
-        outer ? (inner ? "o * k * inner" : "o * k") : "0", inner ? " + j" : "",
-        inner ? "inner" : "1");
-}
-
-rp_status target_cuda_scatter(lowerer *L, ir_ref r) {
-    const ir_node *n = ir_node_at(L->g, r);
-    const ir_shape *src = &ir_node_at(L->g, n->in[2])->shape;
-    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    lower_ref args[4];
-    line a;
-    RP_TRY(line_of(L, n, &a));
-    for (uint32_t i = 0; i < 3; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
-    RP_TRY(lower_memory(L, r, &args[3]));
-    for (uint32_t i = 0; i < 4; i++) L->args[i] = args[i];
-    L->n_args = 4;
-    lower_write_args(L, 3);
-    char *name = name_of(L, r);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    const size_t from = L->source.len;
-    put_join(L, n, name);
-    begin(L, name, &a, THREADS);
-    put(L, "k", extent(L, src, axis, axis + 1));
-    put_scatter(L, n, name, &a);
-    return end(L, name, from, &a, THREADS);
 }

@@ -29,6 +29,10 @@ rp_status target_cuda_attention(lowerer *L, const ir_node *n, const gen_attentio
 /* As lower_target.source: d has text in CUDA C, or PTX. */
 rp_status target_cuda_source(lowerer *L, const ir_node *n, ir_ref r, const rp_op_desc *d);
 
+/* How many elements axes [from, to) of s have, in sizes of the piece; and the statement that a kernel begins with for such a number:
+ * "const long long NAME = d;". */
+ir_dim target_cuda_extent(const lowerer *L, const ir_shape *s, uint32_t from, uint32_t to);
+void target_cuda_put(lowerer *L, const char *name, ir_dim d);
 /* Scans and scatters as launches of their own. */
 rp_status target_cuda_scan(lowerer *L, ir_ref r);
 rp_status target_cuda_scatter(lowerer *L, ir_ref r);

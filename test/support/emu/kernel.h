@@ -119,6 +119,33 @@ static inline int __any_sync(unsigned, int p) {
     return p != 0;
 }
 
+/* What each lane has, as the bits of v. */
+template <class T> static inline const unsigned long long *emu_gather(T v) {
+    unsigned long long *at = emu->slot(1), bits = 0;
+    __builtin_memcpy(&bits, &v, sizeof v);
+    at[emu->thread.x % 32] = bits;
+    emu->sync(1);
+    return at;
+}
+static inline unsigned __ballot_sync(unsigned, int p) {
+    const unsigned long long *all = emu_gather(p != 0);
+    unsigned r = 0;
+    for (unsigned i = 0; i < 32; i++) r |= (unsigned)all[i] << i;
+    return r;
+}
+template <class T> static inline unsigned __match_any_sync(unsigned, T v) {
+    const unsigned long long *all = emu_gather(v);
+    unsigned r = 0;
+    for (unsigned i = 0; i < 32; i++) r |= (unsigned)(all[i] == all[emu->thread.x % 32]) << i;
+    return r;
+}
+static inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+static inline int __ffs(int x) {
+    return __builtin_ffs(x);
+}
+
 template <class To, class From> static inline To emu_bits(From x) {
     To y;
     static_assert(sizeof x == sizeof y, "as many bits");
