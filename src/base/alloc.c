@@ -24,6 +24,7 @@ static _Atomic uint64_t n_calls;
 static _Atomic uint64_t fail_at; /* value of n_calls that fails; 0 = none */
 static atomic_bool fired;
 static atomic_bool counts_arenas;
+static void (*_Atomic watch)(void);
 
 bool base_mul_size(size_t a, size_t b, size_t *out) {
     size_t r;
@@ -42,6 +43,8 @@ bool base_add_size(size_t a, size_t b, size_t *out) {
 /* Counts one call; true when it is the one to fail. */
 static bool count_call(void) {
     uint64_t call = atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed) + 1;
+    void (*seen)(void) = atomic_load_explicit(&watch, memory_order_relaxed);
+    if (seen) seen();
     if (call != atomic_load_explicit(&fail_at, memory_order_relaxed)) return false;
     atomic_store(&fired, true);
     return true;
@@ -131,6 +134,10 @@ bool base_alloc_fail_nth(uint64_t n) {
     bool had_fired = atomic_exchange(&fired, false);
     atomic_store(&fail_at, n ? atomic_load(&n_calls) + n : 0);
     return had_fired;
+}
+
+void base_alloc_watch(void (*seen)(void)) {
+    atomic_store(&watch, seen);
 }
 
 void base_alloc_count_arenas(bool on) {

@@ -25,6 +25,8 @@ uint64_t base_alloc_count(void);
 /* Fails the n-th allocation from now (1 = the next); 0 turns it off. Returns
  * whether the previous setting had fired. For tests. */
 bool base_alloc_fail_nth(uint64_t n);
+/* Called in each allocation, by the thread that makes it, once it is counted; NULL: nothing is. For tests. */
+void base_alloc_watch(void (*seen)(void));
 /* Whether what an arena hands out counts as an allocation, too, not its blocks alone: so each place that may find no memory
  * is one that can fail, wherever blocks end. Off at start. For tests. */
 void base_alloc_count_arenas(bool on);

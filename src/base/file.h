@@ -46,6 +46,8 @@ rp_status base_dir_list(const char *path, base_dir_fn fn, void *user, rp_error *
 /* For fault tests: fails the n-th file or process system call made through base; 0 = off. Returns whether the previous
  * setting had fired. */
 bool base_sys_fail_nth(uint64_t n);
+/* As base_alloc_watch, of such calls. */
+void base_sys_watch(void (*seen)(void));
 /* Number of such calls since process start. */
 uint64_t base_sys_count(void);
 

@@ -12,6 +12,7 @@
 static _Atomic uint64_t n_calls;
 static _Atomic uint64_t n_left; /* calls until the injected failure; 0 = off */
 static atomic_bool fired;
+static void (*_Atomic watch)(void);
 
 bool base_sys_fail_nth(uint64_t n) {
     atomic_store(&n_left, n);
@@ -22,8 +23,14 @@ uint64_t base_sys_count(void) {
     return atomic_load_explicit(&n_calls, memory_order_relaxed);
 }
 
+void base_sys_watch(void (*seen)(void)) {
+    atomic_store(&watch, seen);
+}
+
 bool base_sys_fails(void) {
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
+    void (*seen)(void) = atomic_load_explicit(&watch, memory_order_relaxed);
+    if (seen) seen();
     if (atomic_load_explicit(&n_left, memory_order_relaxed) == 0) return false;
     uint64_t left = atomic_load(&n_left);
     while (left && !atomic_compare_exchange_weak(&n_left, &left, left - 1)) {

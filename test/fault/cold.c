@@ -1,6 +1,6 @@
-/* Every allocation and every system call of a first start fails in turn: trace, lower, compile, pack, store, capture,
- * one token. A clean error or a start that did without; nothing leaked, nothing half-written, and what is in the
- * cache is sound.
+/* Allocations and system calls of a first start fail in turn, some of each chain of functions that makes them: trace, lower,
+ * compile, pack, store, capture, one token. A clean error or a start that did without; nothing leaked, nothing half-written, and
+ * what is in the cache is sound.
  *
  * A run must cost milliseconds, so this program stands in for the host compiler: posix_spawn below gives back what
  * the real one made of the same source once, and fsync, whose order another test checks, waits for no disk. */
@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "cache/store.h"
 #include "engine/engine.h"
+#include "support/callers.h"
 #include "support/engines.h"
 #include "support/thorough.h"
 #include "support/trees.h"
@@ -125,10 +126,10 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
 typedef struct injector {
     const char *what;
     bool (*fail_nth)(uint64_t n);
-    uint64_t (*count)(void);
+    void (*watch)(void (*seen)(void));
 } injector;
-static const injector injectors[] = {{"allocation", base_alloc_fail_nth, base_alloc_count},
-                                     {"system call", base_sys_fail_nth, base_sys_count}};
+static const injector injectors[] = {{"allocation", base_alloc_fail_nth, base_alloc_watch},
+                                     {"system call", base_sys_fail_nth, base_sys_watch}};
 
 static rp_status start_once(rp_error *err) {
     int32_t out[N_OUT];
@@ -191,62 +192,73 @@ static void put_cache(bool filled) {
         tree_remove(work);
 }
 
-/* How many calls a start makes when none fails. The first of a process also looks for old scratch. */
-static uint64_t count_calls(const injector *in, bool filled) {
+/* The calls of a start when none fails. The first of a process also looks for old scratch. */
+static callers calls_of_a_start(const injector *in, bool filled) {
     rp_error err = {0};
     put_cache(filled);
     CHECK_OK(start_once(&err), &err);
     put_cache(filled);
-    uint64_t before = in->count();
+    callers_watch(in->watch, filled && !THOROUGH() ? 3 : 4);
     CHECK_OK(start_once(&err), &err);
-    return in->count() - before;
+    return callers_seen(in->watch);
 }
 
 /* Threads that meet at other moments make some calls more or fewer. */
 #define VARIES 16
 
-/* step: 1, or else every so many-th. */
-static void every_failure_is_clean(const injector *in, bool filled, uint64_t step) {
-    uint64_t all = count_calls(in, filled), tolerated = 0;
-    for (uint64_t n = 1, fired = 1; fired && n <= all + VARIES; n += step) {
-        char when[64];
-        rp_error err = {0};
-        put_cache(filled);
-        size_t live = base_live(), files = tree_open_files();
-        (void)snprintf(when, sizeof when, "%s %d of %d", in->what, (int)n, (int)all);
-        (void)in->fail_nth(n);
-        rp_status st = start_once(&err);
-        fired = in->fail_nth(0);
-        if (!fired && n + VARIES <= all) fail_msg("%s: did not fail", when);
-        if (!fired) CHECK_OK(st, &err);
-        check_status(when, st, &err);
-        if (base_live() != live) fail_msg("%s: %d leaked", when, (int)(base_live() - live));
-        if (tree_open_files() != files) fail_msg("%s: a file stays open", when);
-        check_folders(when);
-        tolerated += fired && st == RP_OK;
+/* Whether the nth call failed. */
+static bool one_failure_is_clean(const injector *in, bool filled, uint64_t nth, uint64_t all,
+                                 bool *tolerated) {
+    char when[64];
+    rp_error err = {0};
+    put_cache(filled);
+    size_t live = base_live(), files = tree_open_files();
+    (void)snprintf(when, sizeof when, "%s %d of %d", in->what, (int)nth, (int)all);
+    (void)in->fail_nth(nth);
+    rp_status st = start_once(&err);
+    const bool fired = in->fail_nth(0);
+    if (!fired && nth + VARIES <= all) fail_msg("%s: did not fail", when);
+    if (!fired) CHECK_OK(st, &err);
+    check_status(when, st, &err);
+    if (base_live() != live) fail_msg("%s: %d leaked", when, (int)(base_live() - live));
+    if (tree_open_files() != files) fail_msg("%s: a file stays open", when);
+    check_folders(when);
+    *tolerated = fired && st == RP_OK;
+    return fired;
+}
+
+/* Of each chain of functions some calls (support/callers.h). With stored code most are those of a first start, too. */
+static void every_failure_is_clean(const injector *in, bool filled) {
+    const callers c = calls_of_a_start(in, filled);
+    int n_failed = 0, n_tolerated = 0;
+    for (size_t i = 0; i < c.n; i++) {
+        bool tolerated = false;
+        n_failed += one_failure_is_clean(in, filled, c.nth[i], c.all, &tolerated);
+        n_tolerated += tolerated;
     }
-    printf("%d %ss, %d of them not needed\n", (int)all, in->what, (int)tolerated);
+    printf("%d of %d %ss failed, %d of them not needed\n", n_failed, (int)c.all, in->what,
+           n_tolerated);
+    callers_done(&c);
 }
 
 static void allocations_of_a_first_start(void **state) {
     (void)state;
-    every_failure_is_clean(&injectors[0], false, 3); /* neighbours are of one function */
+    every_failure_is_clean(&injectors[0], false);
 }
 
 static void system_calls_of_a_first_start(void **state) {
     (void)state;
-    every_failure_is_clean(&injectors[1], false, 1);
+    every_failure_is_clean(&injectors[1], false);
 }
 
-/* Most of them are allocations of a first start, too. */
 static void allocations_with_stored_code(void **state) {
     (void)state;
-    every_failure_is_clean(&injectors[0], true, THOROUGH() ? 3 : 11);
+    every_failure_is_clean(&injectors[0], true);
 }
 
 static void system_calls_with_stored_code(void **state) {
     (void)state;
-    every_failure_is_clean(&injectors[1], true, 1);
+    every_failure_is_clean(&injectors[1], true);
 }
 
 /* A full cache loses its plans. */
