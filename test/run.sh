@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 [ -n "${1-}" ] && [ -d "$1/test" ] || { echo "run.sh: '${1-}' is no build folder; run make programs first" >&2; exit 2; }
 B=$(realpath --relative-to=. "$1") what=${2-test}
 : "${TIMEOUT:=600}" "${SUITE_TIMEOUT:=600}" "${JOBS:=2}" "${ONLY:=}" "${BLESS:=}"
-export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
+export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:quarantine_size_mb=64} B TIMEOUT
 unset REPRISE_LOGS XDG_CACHE_HOME
 log=$B/log
 rm -rf "$log" "$B/tmp"
@@ -125,7 +125,7 @@ fi
         echo "${p#"$B"/} $TIMEOUT $([ "$p" = "${p%@cuda}" ] || echo "env REPRISE_TEST_DEVICE=cuda") ${p%@cuda}$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
     done
 } | LC_ALL=C sort -s -t ' ' -k1,1 | awk '
-    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode|promises)$|laws@cuda$|warm@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|gen_templates$/ { print; next }
+    $1 ~ /^test\/(cli|mem|model|num|fault\/cold)|engine_(cuda|decode|promises)$|laws@cuda$|warm@cuda$|^test\/docs$|^test\/nets\/language$|pass_attention$|(gen_templates|tune_cuda|sched_random)$/ { print; next }
     { rest[n++] = $0 }
     END { for (i = 0; i < n; i++) print rest[i] }' |
     xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
