@@ -68,7 +68,7 @@ static void each_call_may_fail(void **state) {
     if (why_not) SKIP_TEST("%s", why_not);
     gpu_fail_nth(0, 0);
     CHECK_OK(live(&good), &good);
-    const unsigned all = gpu_calls(), stride = THOROUGH() ? 1 : 13;
+    const unsigned all = gpu_calls(), stride = THOROUGH() ? 4 : 13;
     const size_t live_before = base_live();
     const int files_before = (int)tree_open_files();
     assert_true(all > 100);

@@ -373,7 +373,7 @@ static void random_ones(gpu_graphs *q, uint64_t first, uint32_t n, uint32_t n_ef
 static gpu_graphs q;
 
 static void all_compile_for_sm_90(void **state) {
-    const uint32_t n = THOROUGH() ? 10 : 3;
+    const uint32_t n = THOROUGH() ? 5 : 3;
     (void)state;
     if (!gpu_graphs_open(GPU_GRAPHS_COMPILE, &q)) SKIP_TEST("no libnvrtc on this machine");
     every_form(&q, false);
@@ -407,7 +407,7 @@ static void all_equal_the_host_on_a_gpu(void **state) {
 static void random_ones_equal_the_host_on_an_emulated_gpu(void **state) {
     const char *why_not = NULL, *seed = getenv("NUM_SEED"), *count = getenv("NUM_COUNT");
     const uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
-    const uint32_t n = count ? (uint32_t)strtoul(count, NULL, 0) : THOROUGH() ? 20 : 6;
+    const uint32_t n = count ? (uint32_t)strtoul(count, NULL, 0) : THOROUGH() ? 10 : 6;
     (void)state;
     if (!gpu_emulate(&why_not)) SKIP_TEST("%s", why_not);
     assert_true(gpu_graphs_open(GPU_GRAPHS_RUN, &q));

@@ -5,7 +5,7 @@
  * inputs that are written included. Every tenth graph is also split at an op of its own and run piece by piece, of those with
  * effects every second one.
  *
- * 12 more have loops and branches, which write memory, too; with THOROUGH there are four times as many of each. Two processes
+ * 12 more have loops and branches, which write memory, too; with THOROUGH there are twice as many of each. Two processes
  * share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of
  * the six kinds, NUM_KIND a case alone, NUM_ISA another instruction set, NUM_JOBS another number of processes. The kernels of
  * NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units of each graph). */
@@ -285,7 +285,7 @@ static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, graph
 
 static void run_seeds(uint64_t above, uint64_t count, graph_kind kind) {
     uint64_t first = above + number("NUM_SEED", 1);
-    uint64_t n = number("NUM_COUNT", THOROUGH() ? 4 * count : count);
+    uint64_t n = number("NUM_COUNT", THOROUGH() ? 2 * count : count);
     gen_isa isa = chosen_isa();
     pid_t pid[MOST_JOBS];
     const int jobs = (int)job_count();

@@ -270,7 +270,7 @@ static void random_graphs_equal_the_ops(void **state) {
     NEEDS_GPU();
     backends[0].lower = on_host;
     backends[1].lower = on_gpu;
-    for (uint64_t seed = 501; seed < (THOROUGH() ? 561u : 513u); seed++) {
+    for (uint64_t seed = 501; seed < (THOROUGH() ? 537u : 513u); seed++) {
         static const compile_toolchain none;
         const plan_run_options e = {
             .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};

@@ -28,7 +28,7 @@ static ir_graph *branches(int n) {
     return g;
 }
 
-enum { MOST = 4 };
+enum { MOST = 3 };
 
 /* How many allocations there are. */
 static uint64_t fail_each(int n_branches) {
@@ -101,7 +101,7 @@ static void lowering_without_memory(void **state) {
         {&compile_eager, GEN_HOST}, {&compile_inductor, GEN_HOST}, {&compile_cuda, GEN_CUDA}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (int n = 1; n <= 12; n += THOROUGH() ? 1 : 5) {
+        for (int n = 1; n <= 12; n += THOROUGH() ? 2 : 5) {
             ir_graph *g = all_kinds(n);
             const lower_options o = {.isa = GEN_ISA_PORTABLE, .target = all[i].target};
             const size_t live = base_live();
