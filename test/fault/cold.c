@@ -198,7 +198,7 @@ static callers calls_of_a_start(const injector *in, bool filled) {
     put_cache(filled);
     CHECK_OK(start_once(&err), &err);
     put_cache(filled);
-    callers_watch(in->watch, filled && !THOROUGH() ? 3 : 4);
+    callers_watch(in->watch, THOROUGH() ? 7 : filled ? 3 : 4);
     CHECK_OK(start_once(&err), &err);
     return callers_seen(in->watch);
 }
