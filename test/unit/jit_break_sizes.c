@@ -1,4 +1,5 @@
 /* Sizes that a piece of a function reads and none of its values has: of what follows a graph break, and between ops that split. */
+#include "support/heard.h"
 #include "support/jits.h"
 
 enum { MOST = 16 };
@@ -52,6 +53,41 @@ static rp_status without_last(void *user, rp_jit_call *call, const rp_value *arg
     if (rp_dim_gt(rp_tensor_dim(b, 0), 2))
         b = rp_slice(b, 0, 0, rp_dim_sub(rp_tensor_dim(b, 0), 2));
     out[1] = rp_jit_value(call, rp_neg(b));
+    out[2] = rp_jit_value(call, rp_exp(b));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+/* What an op needs of several sizes at once, in front of a second break: that a and b in two rows each are as many. */
+static rp_status needs(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0);
+    (void)user, (void)err;
+    rp_jit_break(call, "builtin: print");
+    rp_tensor wide = rp_mul(rp_reshape(a, RP_SHAPE(n, 1)), rp_reshape(b, RP_SHAPE(1, m)));
+    rp_tensor halves = rp_reshape(wide, RP_SHAPE(2, rp_dim_floordiv(rp_dim_mul(n, m), 2)));
+    if (rp_item(rp_sum(rp_sum(halves, 1, false), 0, false)) > 0) b = rp_neg(b); /* always */
+    out[0] = rp_jit_value(call, halves);
+    out[1] = rp_jit_value(call, rp_add_scalar(b, 1));
+    out[2] = rp_jit_value(call, rp_exp(a));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+/* A size that takes more operations than a plan has for one. */
+static rp_status long_size(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0), d = rp_dim_mul(n, 0);
+    (void)user, (void)err;
+    rp_jit_break(call, "builtin: print");
+    for (int i = 2; i < 10; i++)
+        d = rp_dim_add(d, rp_dim_mul(rp_dim_floordiv(n, i), rp_dim_mod(m, i)));
+    out[0] = rp_jit_value(call, rp_neg(a));
+    out[1] = rp_jit_value(call, rp_dim_value(rp_jit_graph(call), d, RP_DTYPE_I64));
     out[2] = rp_jit_value(call, rp_exp(b));
     *result = rp_value_tuple(out, 3);
     return RP_OK;
@@ -112,6 +148,50 @@ static void sizes_are_learnt_behind_a_break(void **state) {
     check_like_level_0(without_last, "level=2", NULL, 3);
 }
 
+static void needs_are_learnt_behind_a_break(void **state) {
+    (void)state;
+    NOT_ELSEWHERE("sizes are learnt by the host");
+    check_like_level_0(needs, "level=2", NULL, 6);
+}
+
+static void a_size_too_long_behind_a_break_is_a_number(void **state) {
+    base_buf said;
+    (void)state;
+    NOT_ELSEWHERE("sizes are learnt by the host");
+    heard_start(&said, "dynamic");
+    check_like_level_0(long_size, "level=1", NULL, 6);
+    CHECK_HEARD(&said, "sizes of forward are numbers: test/unit/jit_break_sizes.c:");
+    heard_done(&said);
+}
+
+/* a has the shape of b behind the break, which no ranges of theirs say. */
+static rp_status shaped_as(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    rp_jit_break(call, "builtin: print");
+    *result = rp_jit_value(call, rp_add(b, rp_reshape(a, rp_tensor_shape(b))));
+    return RP_OK;
+}
+
+static void a_mark_holds_behind_a_break(void **state) {
+    float x[2][MOST] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+    rp_value v[] = {f32_of(x[0], 2, 4, 2), f32_of(x[1], 2, 4, 2)}, args = rp_value_tuple(v, 2);
+    (void)state;
+    for (int marked = 0; marked < 2; marked++) {
+        rp_error err = {0};
+        rp_output *out = NULL;
+        rp_jit *f = jit_at(shaped_as, 2, RP_DYNAMIC_ALL, NULL);
+        if (marked) CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, 2, 100, &err), &err);
+        if (rp_jit_run(f, &args, &out, &err) != (marked ? RP_INVALID : RP_OK) ||
+            (marked && !strstr(err.text, "You marked L[0].size()[0] as dynamic but ")))
+            fail_msg("%s", err.text);
+        if (!marked) assert_true(((float *)jit_result(out)->tensor.data)[3] == 12);
+        rp_output_free(out);
+        rp_jit_free(f);
+    }
+}
+
 static void sizes_cross_an_op_that_splits(void **state) {
     (void)state;
     check_like_level_0(split,
@@ -124,6 +204,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_cross_a_break),
         cmocka_unit_test(sizes_are_learnt_behind_a_break),
+        cmocka_unit_test(needs_are_learnt_behind_a_break),
+        cmocka_unit_test(a_size_too_long_behind_a_break_is_a_number),
+        cmocka_unit_test(a_mark_holds_behind_a_break),
         cmocka_unit_test(sizes_cross_an_op_that_splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
