@@ -207,6 +207,112 @@ for f in src/gen/pack.c src/plan/pack.c src/engine/packed.c; do
 done
 [ -z "$open" ] && echo "PASS deciding files" || echo "FAIL deciding files:$open"
 
+# Scripts of targets that no test runs otherwise: what they say of what is wrong, and their exit code.
+# is NAME WANT GOT
+is() { [ "$2" = "$3" ] && echo "PASS $1" || echo "FAIL $1: '${3:0:300}' for '${2:0:300}'"; }
+fresh src/ir/x.c ''
+mkdir -p "$copy/b/test/fuzz" "$copy/test/fuzz/corpus/good"
+printf '#!/bin/sh\necho "$@"\n' >"$copy/b/test/fuzz/good"
+printf '#!/bin/sh\necho found; exit 77\n' >"$copy/b/test/fuzz/bad"
+echo 'not a program' >"$copy/b/test/fuzz/notes"
+chmod +x "$copy/b/test/fuzz"/{good,bad}
+is fuzz "FAIL fuzz/bad: see b/found/bad.log
+PASS fuzz/good 1" "$(cd "$copy" && scripts/fuzz.sh b 5) $?"
+is fuzz_args "-max_total_time=5 -timeout=10 -rss_limit_mb=2048 -artifact_prefix=b/found/good- b/corpus/good test/fuzz/corpus/good" \
+    "$(cat "$copy/b/found/good.log")"
+rm "$copy/b/test/fuzz/bad"
+is fuzz_good "PASS fuzz/good 0" "$(cd "$copy" && scripts/fuzz.sh b 5) $?"
+
+# Planted bugs, where `make` refuses #error and the one test fails where it reads "wrong".
+fresh src/ir/x.c 'right'
+mkdir -p "$copy/test/unit" "$copy/test/mutants" "$copy/build"
+echo 'int x;' >"$copy/test/unit/x.c"
+printf '#!/bin/sh\ncd "$2" && ! grep "#error" src/ir/x.c\n' >"$copy/make"
+printf '#!/bin/sh\ngrep -q wrong src/ir/x.c && echo "FAIL unit/x/reads: $ONLY"\ncase $ONLY in *early*) echo "FAIL unit/early/runs: always" ;; esac; echo "1 passed"\n' >"$copy/test/run.sh"
+chmod +x "$copy/make" "$copy/test/run.sh"
+bug() { # NAME TEST FROM TO
+    printf '# test: %s\n# what it does\n--- a/src/ir/x.c\n+++ b/src/ir/x.c\n@@ -1 +1 @@\n-%s\n+%s\n' "${@:2}" >"$copy/test/mutants/$1.patch"
+}
+plant() { (cd "$copy" && MAKE=$copy/make scripts/mutants.sh build "$@"); }
+bug caught 'unit/x reads' right wrong
+bug any 'unit/x' right wrong
+is mutants_caught "caught   any: unit/x/reads: ^test/(unit/x)(/run.sh)?\$
+caught   caught: unit/x/reads: ^test/(unit/x)(/run.sh)?\$
+2 caught, 0 survived, 0 broken 0" "$(plant) $?"
+bug another 'unit/x writes' right wrong
+bug harmless 'unit/x reads' right left
+is mutants_survive "survived another: unit/x writes: 1 passed
+survived harmless: unit/x reads: 1 passed
+0 caught, 2 survived, 0 broken 1" "$(plant 'another|harmless') $?"
+bug moved 'unit/x reads' left wrong
+bug unbuilt 'unit/x reads' right '#error'
+bug untested 'unit/y reads' right wrong
+is mutants_broken "broken   moved: does not apply
+broken   unbuilt: does not build: #error
+broken   untested: its first line names no test
+0 caught, 0 survived, 3 broken 1" "$(plant 'moved|unbuilt|untested') $?"
+echo 'int x;' >"$copy/test/unit/early.c"
+bug early 'unit/early runs' right wrong
+is mutants_early "broken   early: without it, too: FAIL unit/early/runs: always
+0 caught, 0 survived, 1 broken 1" "$(plant early) $?"
+is mutants_left right "$(cat "$copy/src/ir/x.c")"
+
+fresh src/ir/x.c ''
+(cd "$copy" && scripts/compile-commands.sh 'cc -DA="b\"" -I.' a.c b.c)
+is compile_commands "[{\"directory\": \"$copy\", \"file\": \"a.c\", \"command\": \"cc -DA=\\\"b\\\\\\\"\\\" -I. -c a.c\"},
+{\"directory\": \"$copy\", \"file\": \"b.c\", \"command\": \"cc -DA=\\\"b\\\\\\\"\\\" -I. -c b.c\"}]" "$(cat "$copy/compile_commands.json")"
+
+# A header that wants another one in front, of each kind.
+for f in include/reprise/x.h src/ir/x.h tools/x.h; do
+    fresh $f 'int rp_x(size_t n);'
+    expect "header ${f%/*}" headers.sh "$f: does not stand alone"
+done
+fresh include/reprise/x.h 'int rp_x(int class);'
+expect "header c++" headers.sh "include/reprise/x.h: does not stand alone (g++"
+fresh src/ir/x.h '#include <stddef.h>
+int ir_x(size_t n);'
+echo 'int rp_x(int n);' >"$copy/include/reprise/x.h"
+(cd "$copy" && scripts/headers.sh) && echo "PASS header allows" || echo "FAIL header allows: one that stands alone is refused"
+
+# What lint.sh looks at itself, with libraries that the other checks have nothing to say about.
+lint() { (cd "$copy" && scripts/lint.sh b 2>&1 | grep -A 3 -e '^FAILED' -e 'exported' -e 'not in' -e 'version of' -e 'clear' | head -n 4); }
+libraries() { # ARCHIVE SHARED: C of both
+    mkdir -p "$copy/b"
+    for f in "$copy"/scripts/*.sh; do [ "${f##*/}" = lint.sh ] || printf '#!/bin/sh\n' >"$f"; done
+    echo "$1" >"$copy/a.c" && echo "$2" >"$copy/s.c" && echo 'RP_0.1 { global: rp_*; other; local: *; };' >"$copy/map"
+    (cd "$copy" && gcc -c a.c -o a.o && rm -f b/libreprise.a && ar rc b/libreprise.a a.o &&
+        gcc -shared -fPIC s.c -Wl,--version-script=map -o b/libreprise.so.0)
+}
+fresh src/ir/x.c 'rp_status rp_x(int a, rp_error *err) {
+    base_error_clear(err);
+}
+rp_status rp_y(int a) {
+    return a;
+}'
+libraries 'int rp_a;' 'int rp_a;'
+(cd "$copy" && scripts/lint.sh b) >/dev/null && echo "PASS lint" || echo "FAIL lint: nothing is wrong: $(lint)"
+libraries 'int rp_a; int other;' 'int rp_a;'
+expect lint_archive lint.sh 'exported, but not rp_: other' b
+libraries 'int rp_a;' 'int rp_a; int other;'
+expect lint_shared lint.sh 'exported, but not rp_: other' b
+libraries 'int rp_a; int rp_b;' 'int rp_a;'
+expect lint_lacks lint.sh 'not in the shared library: rp_b' b
+libraries 'int rp_a;' 'int rp_a; int rp_b;'
+expect lint_more lint.sh 'not in the archive: rp_b' b
+libraries 'int rp_a;' 'int rp_a;'
+printf 'rp_status rp_x(int a, rp_error *err) {\n    return a;\n}\n' >"$copy/src/ir/x.c"
+expect lint_clear lint.sh 'src/ir/x.c: rp_x(int does not begin with base_error_clear(err)' b
+
+# Lines of a room, also those of a file that is compiled twice, once.
+fresh src/ir/x.c 'int main(int n, char **v) {
+    if (n > 5)
+        return 1;
+    return !v;
+}'
+mkdir -p "$copy/b/obj/src/ir"
+(cd "$copy" && gcc --coverage -c src/ir/x.c -o b/obj/src/ir/x.o && gcc --coverage b/obj/src/ir/x.o -o x && ./x)
+is cover "ir          75.0 % of 4 lines" "$(cd "$copy" && scripts/cover.sh b)"
+
 # Every planted bug of test/mutants/ still has its place, and the test that it names is there.
 lost=
 for p in test/mutants/*.patch; do
