@@ -10,9 +10,11 @@ typedef struct form {
 static const form forms[] = {
     {"ranks",
      "graph @g(%m: f32[37,70], %n: f32[70,45], %b: f32[3,37,70], %c: f32[3,70,45], %d: "
-     "f32[2,1,5,9], %e: f32[3,9,33], %f: f32[2,3,1,2,7,9], %h: f32[1,4,2,9,3]) {\n"
+     "f32[2,1,5,9], %e: f32[3,9,33], %f: f32[2,3,1,2,7,9], %h: f32[1,4,2,9,3], "
+     "%i: f32[2,1,3,5,9], %j: f32[2,1,3,9,7]) {\n"
      "  %0 = matmul %m, %n\n  %1 = matmul %b, %n\n  %2 = matmul %m, %c\n  %3 = matmul %b, %c\n"
-     "  %4 = matmul %d, %e\n  %5 = matmul %f, %h\n  ret %0, %1, %2, %3, %4, %5 }\n"},
+     "  %4 = matmul %d, %e\n  %5 = matmul %f, %h\n  %6 = matmul %i, %j\n"
+     "  ret %0, %1, %2, %3, %4, %5, %6 }\n"},
     {"views",
      "graph @g(%a: f32[31,20], %b: f32[9,31,20], %q: f32[T,4,16], %k: f32[S,4,16], %v: "
      "f32[S,4,24]) where T in [1,40], S in [1,300] {\n"

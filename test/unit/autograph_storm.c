@@ -98,6 +98,30 @@ static void a_hot_form_does_not_speak_for_others(void **state) {
     bench_close(&b);
 }
 
+/* A form that comes again after as many others as are remembered is captured, whenever it is. */
+static void forms_are_remembered(void **state) {
+    static float x[MOST];
+    enum { GIVEN_UP = 32, REMEMBERED = 64 };
+    (void)state;
+    for (int others = REMEMBERED - 2; others <= 2 * REMEMBERED + 1; others += 33) {
+        bench b;
+        affine m;
+        bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 2, 1);
+        rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+        for (int64_t n = 1; n <= GIVEN_UP + others; n++) {
+            rp_value in = floats(x, n);
+            rp_output_free(run_items(f, &in, 1));
+        }
+        rp_value in = floats(x, GIVEN_UP + others - REMEMBERED / 2);
+        rp_output *y = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(y), RP_RAN_CAPTURE);
+        rp_output_free(y);
+        affine_close(&m);
+        bench_close(&b);
+    }
+}
+
 /* By bytes, under each policy, with forms that are captured each and forms on a ladder: the limit holds after every call, graphs
  * are replayed to the end, and of outputs that are still held the last ones are as they were. */
 static void bytes_stay_within_a_budget(void **state) {
@@ -258,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         {"bytes_stay_within_a_budget", bytes_stay_within_a_budget, NULL, NULL, cpu},
         cmocka_unit_test(a_hot_form_does_not_speak_for_others),
+        cmocka_unit_test(forms_are_remembered),
         cmocka_unit_test(random_sizes_settle),
         cmocka_unit_test(random_sizes_within_a_budget),
         cmocka_unit_test(a_thousand_managers),
