@@ -65,6 +65,24 @@ $ reprise run synthetic:tiny hi --kv_cache_dtype fp8
 $ reprise run synthetic:tiny hi -dp 2
 ! reprise: -dp is not supported here: a model runs on one device; run a process for each
 ? 3
+# All that vllm serve has beside them.
+$ for f in -tokenizer -quantization -load-format -trust-remote-code -enable-prefix-caching -enable-chunked-prefill -swap-space -cpu-offload-gb -pipeline-parallel-size -data-parallel-size -host -port -served-model-name pp q; do reprise run synthetic:tiny hi -$f 2>&1; done
+reprise: --tokenizer is not supported here: a model's file has its own
+reprise: --quantization is not supported here: weights have the types of the model's file
+reprise: --load-format is not supported here: models are GGUF files, or synthetic:NAME
+reprise: --trust-remote-code is not supported here: no code comes with a model's file
+reprise: --enable-prefix-caching is not supported here: no request uses the cache of another
+reprise: --enable-chunked-prefill is not supported here: prompts are always taken in chunks; see --long-prefill-token-threshold
+reprise: --swap-space is not supported here: nothing is moved to the host: a request waits until there is room
+reprise: --cpu-offload-gb is not supported here: weights lie on one device
+reprise: --pipeline-parallel-size is not supported here: a model runs on one device
+reprise: --data-parallel-size is not supported here: a model runs on one device; run a process for each
+reprise: --host is not supported here: there is no HTTP server in this version
+reprise: --port is not supported here: there is no HTTP server in this version
+reprise: --served-model-name is not supported here: there is no HTTP server in this version
+reprise: -pp is not supported here: a model runs on one device
+reprise: -q is not supported here: weights have the types of the model's file
+? 3
 $ reprise run synthetic:tiny hi -tp 2
 ! reprise: tensor_parallel_size=2 is not supported: a model runs on one device; leave it at 1
 ? 3

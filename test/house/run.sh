@@ -313,6 +313,13 @@ mkdir -p "$copy/b/obj/src/ir"
 (cd "$copy" && gcc --coverage -c src/ir/x.c -o b/obj/src/ir/x.o && gcc --coverage b/obj/src/ir/x.o -o x && ./x)
 is cover "ir          75.0 % of 4 lines" "$(cd "$copy" && scripts/cover.sh b)"
 
+# What `make help` lists is a target.
+lost=
+for t in $(scripts/help.sh | awk -F '  +' '/^make / { print substr($1, 6) }'); do
+    grep -qE "^([a-z_-]+ )*$t( [a-z_-]+)* *:" Makefile || lost+=" $t"
+done
+is help_targets "" "$lost"
+
 # Every planted bug of test/mutants/ still has its place, and the test that it names is there.
 lost=
 for p in test/mutants/*.patch; do

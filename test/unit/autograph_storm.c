@@ -3,6 +3,7 @@
 #include "support/autographs.h"
 #include "support/thread_functions.h"
 
+#include "autograph/manager.h"
 #include "base/alloc.h"
 #include "base/file.h"
 
@@ -120,6 +121,30 @@ static void forms_are_remembered(void **state) {
         affine_close(&m);
         bench_close(&b);
     }
+}
+
+/* None of them may stay; why is kept of some, and the others are tried again. */
+static void forms_without_a_graph_are_forgotten(void **state) {
+    enum { FORMS = 1100, KEPT = 1024 };
+    static float x[FORMS];
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    bench b;
+    affine m;
+    (void)state;
+    o.max_bytes = 1;
+    bench_open_with(&b, "cpu", &o);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+    for (int64_t n = 1; n <= FORMS; n++)
+        for (int k = 0; k < 2; k++) {
+            rp_value in = floats(x, n);
+            rp_output *y = run_items(f, &in, 1);
+            assert_int_equal(rp_output_ran(y), RP_RAN_EAGER);
+            rp_output_free(y);
+        }
+    assert_in_range(b.graphs->graphs.n_entries, KEPT, KEPT + 1);
+    affine_close(&m);
+    bench_close(&b);
 }
 
 /* By bytes, under each policy, with forms that are captured each and forms on a ladder: the limit holds after every call, graphs
@@ -283,6 +308,7 @@ int main(void) {
         {"bytes_stay_within_a_budget", bytes_stay_within_a_budget, NULL, NULL, cpu},
         cmocka_unit_test(a_hot_form_does_not_speak_for_others),
         cmocka_unit_test(forms_are_remembered),
+        cmocka_unit_test(forms_without_a_graph_are_forgotten),
         cmocka_unit_test(random_sizes_settle),
         cmocka_unit_test(random_sizes_within_a_budget),
         cmocka_unit_test(a_thousand_managers),

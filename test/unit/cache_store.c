@@ -238,6 +238,21 @@ static void every_flipped_or_missing_byte_is_a_miss(void **state) {
     cache_store_close(s);
 }
 
+/* As xxh128sum writes and checks it. */
+static void a_text_has_the_line_of_its_sum(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    char path[256], *text = NULL;
+    size_t size = 0;
+    assert_int_equal(put_text(s), RP_OK);
+    path_in(path, sizeof path, "plans/" HEX "/key_factors.json.xxh128");
+    CHECK_OK(base_file_read(path, 1 << 10, &text, &size, &err), &err);
+    assert_string_equal(text, "dfb6f67fb4eb81e348229605ca79ea27  key_factors.json\n");
+    base_free(text);
+    cache_store_close(s);
+}
+
 static void a_renamed_object_is_foreign(void **state) {
     (void)state;
     cache_store *s = open_store();
@@ -1449,6 +1464,7 @@ int main(void) {
         BYTES(3),
         BYTES(4),
         BYTES(5),
+        T(a_text_has_the_line_of_its_sum),
         T(a_renamed_object_is_foreign),
         T(code_is_moved_in_and_tied_to_its_isa),
         T(large_objects_round_trip),

@@ -116,6 +116,27 @@ static void every_stage_reads_back(void **state) {
     rp_graph_free(g);
 }
 
+static void what_is_skipped_is_not_written(void **state) {
+    static const char *const skips[] = {"dce", "fold"};
+    rp_error err = {0};
+    listing l = {0};
+    rp_graph *g = small(3);
+    compile_options o = inductor;
+    (void)state;
+    o.skip_passes = skips;
+    o.n_skip_passes = 2;
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
+    base_buf_init(&l.names, 0);
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &o, folder, &err), &err);
+    CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
+    CHECK_HEARD(&l.names, "2_pass.small.submod_006.");
+    CHECK_HEARD(&l.names, "5_source.small.submod_006.c");
+    for (int i = 0; i < 2; i++) assert_null(strstr(l.names.data, skips[i]));
+    base_buf_done(&l.names);
+    CHECK_OK(base_path_remove(folder, &err), &err);
+    rp_graph_free(g);
+}
+
 static uint32_t count(const char *text, const char *what) {
     uint32_t n = 0;
     for (const char *p = text; (p = strstr(p, what)); p++) n++;
@@ -504,6 +525,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(what_is_skipped_is_not_written),
         cmocka_unit_test(graphs_within_are_written),
         cmocka_unit_test(graphs_of_one_name_have_numbers),
         cmocka_unit_test(kernels_show_their_nodes),
