@@ -228,7 +228,7 @@ fresh src/ir/x.c 'right'
 mkdir -p "$copy/test/unit" "$copy/test/mutants" "$copy/build"
 echo 'int x;' >"$copy/test/unit/x.c"
 printf '#!/bin/sh\ncd "$2" && ! grep "#error" src/ir/x.c\n' >"$copy/make"
-printf '#!/bin/sh\ngrep -q wrong src/ir/x.c && echo "FAIL unit/x/reads: $ONLY"\ncase $ONLY in *early*) echo "FAIL unit/early/runs: always" ;; esac; echo "1 passed"\n' >"$copy/test/run.sh"
+printf '#!/bin/sh\ngrep -q wrong src/ir/x.c && printf "FAIL unit/x/reads: $ONLY\nFAIL s/reads\n"\ncase $ONLY in *early*) echo "FAIL unit/early/runs: always" ;; esac; echo "1 passed"\n' >"$copy/test/run.sh"
 chmod +x "$copy/make" "$copy/test/run.sh"
 bug() { # NAME TEST FROM TO
     printf '# test: %s\n# what it does\n--- a/src/ir/x.c\n+++ b/src/ir/x.c\n@@ -1 +1 @@\n-%s\n+%s\n' "${@:2}" >"$copy/test/mutants/$1.patch"
@@ -236,9 +236,12 @@ bug() { # NAME TEST FROM TO
 plant() { (cd "$copy" && MAKE=$copy/make scripts/mutants.sh build "$@"); }
 bug caught 'unit/x reads' right wrong
 bug any 'unit/x' right wrong
+bug suite 's reads' right wrong
+mkdir "$copy/test/s" && touch "$copy/test/s/run.sh"
 is mutants_caught "caught   any: unit/x/reads: ^test/(unit/x)(/run.sh)?\$
 caught   caught: unit/x/reads: ^test/(unit/x)(/run.sh)?\$
-2 caught, 0 survived, 0 broken 0" "$(plant) $?"
+caught   suite: s/reads
+3 caught, 0 survived, 0 broken 0" "$(plant) $?"
 bug another 'unit/x writes' right wrong
 bug harmless 'unit/x reads' right left
 is mutants_survive "survived another: unit/x writes: 1 passed

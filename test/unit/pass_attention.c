@@ -597,6 +597,8 @@ static const char *const masks[] = {
     "%c = gt %j, %k2\n  %d = lt %i, %k2\n  %m = and %c, %d",
     "%c = gt %j, %k5\n  %d = lt %i, %k2\n  %m = or %c, %d",
     "%c = ge %j, %i\n  %m = not %c",
+    "%r = slice %i {axis=0, start=3, stop=4}\n  %d = sub %j, %r\n  %m = gt %d, %k2",
+    "%c = slice %j {axis=1, start=3, stop=4}\n  %d = sub %i, %c\n  %m = lt %d, %k2",
 };
 
 /* Places of boxes that are hidden, and those of which it is known; each of these is. */

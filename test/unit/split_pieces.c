@@ -337,6 +337,9 @@ static void views_ask_for_no_piece(void **state) {
         split_result r = split_by(g, ops, 1);
         if (r.n_pieces != cases[i].pieces || r.n_compiled != cases[i].compiled)
             fail_msg("%s: %u pieces, %u compiled", cases[i].body, r.n_pieces, r.n_compiled);
+        for (uint32_t k = 0; k < r.n_pieces; k++) /* nor does a view go to one that splits */
+            if (r.pieces[k].splitting && ir_graph_count(r.pieces[k].graph) != 2)
+                fail_msg("%s: piece %u has more than exp", cases[i].body, k);
         split_done(&r);
         check_equal(g, ops, 1, 11 + i);
         ir_graph_free(g);
