@@ -160,8 +160,33 @@ static void architectures_have_bits_of_their_own(void **state) {
     assert_int_equal(compile_nvrtc_bits("sm_"), UINT32_C(1) << 31);
 }
 
+/* Code of another GPU or another NVRTC is another piece; where its files lie does not matter. */
+static void a_key_has_the_gpu_and_the_compiler(void **state) {
+    static char elsewhere[] = "elsewhere";
+    static const struct {
+        compile_nvrtc n;
+        bool same;
+    } all[] = {{{.arch = "sm_90", .version = "NVRTC 13.0"}, true},
+               {{.arch = "sm_90", .version = "NVRTC 13.0", .scratch = elsewhere}, true},
+               {{.arch = "sm_80", .version = "NVRTC 13.0"}, false},
+               {{.arch = "sm_90", .version = "NVRTC 13.1"}, false}};
+    base_hash128 key[4];
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const compile_host h = {.nvrtc = &all[i].n};
+        rp_error err = {0};
+        cache_key *k = cache_key_new();
+        assert_non_null(k);
+        CHECK_OK(compile_cuda.compute_hash(&h, k, &err), &err);
+        key[i] = cache_key_hash(k);
+        cache_key_free(k);
+        assert_int_equal(key[i].lo == key[0].lo && key[i].hi == key[0].hi, all[i].same);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_the_gpu_and_the_compiler),
         cmocka_unit_test(code_is_kept_and_no_folder_stays),
         cmocka_unit_test(what_measures_is_of_an_architecture),
         cmocka_unit_test(decode_code_is_of_its_gpu_and_compiler),
