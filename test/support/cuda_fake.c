@@ -402,7 +402,10 @@ const cuda_driver cuda_fake_driver = {
 
 /* ---- NVRTC ----------------------------------------------------------------------------------------- */
 
-static const char log_text[] = "note\ncases.cu(3): error: no such thing\nmore\n";
+static const char *log_text(void) {
+    return cuda_fake.colons ? "note\ncases.cu:3: error: no such thing\nmore\n"
+                            : "note\ncases.cu(3): error: no such thing\nmore\n";
+}
 
 static int rtc_version(int *major, int *minor) {
     *major = 13;
@@ -425,12 +428,12 @@ static int rtc_compile(void *program, int n, const char *const *options) {
 }
 static int rtc_log_size(void *program, size_t *out) {
     (void)program;
-    *out = sizeof log_text;
+    *out = strlen(log_text()) + 1;
     return code_of("rtc_log_size");
 }
 static int rtc_log(void *program, char *out) {
     (void)program;
-    memcpy(out, log_text, sizeof log_text);
+    memcpy(out, log_text(), strlen(log_text()) + 1);
     return code_of("rtc_log");
 }
 static int rtc_cubin_size(void *program, size_t *out) {

@@ -11,6 +11,7 @@
 typedef struct cuda_fake_state {
     int version, n_devices, capability; /* what it says it is */
     bool compiles;                      /* whether any text does */
+    bool colons;                        /* the log has a line as gcc writes it */
     int fail_code;
     uint32_t fail_nth;    /* 1: the next call that can fail; 0: none */
     const char *fail_one; /* a member's name: every call of it fails */

@@ -617,6 +617,26 @@ static void ran(rp_function *f, rp_value x, uint32_t n, rp_ran how) {
     rp_output_free(y);
 }
 
+static void a_function_takes_its_own_graphs_along(void **state) {
+    static float x[4];
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f[2];
+    for (int i = 0; i < 2; i++) {
+        f[i] = function_of(&b, i ? "second" : "first", affine_call, &m);
+        ran(f[i], floats(x, 4), 1, RP_RAN_CAPTURE);
+    }
+    assert_int_equal(bench_info(&b).graph_count, 2);
+    rp_function_free(f[0]);
+    assert_int_equal(bench_info(&b).graph_count, 1);
+    ran(f[1], floats(x, 4), 1, RP_RAN_REPLAY);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* The budget holds after each call, and a graph that is larger than all of it is not made again. */
 static void max_bytes_is_kept(void **state) {
     static float x[4096];
@@ -660,6 +680,7 @@ static void max_bytes_is_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_runs_then_replays),
+        cmocka_unit_test(a_function_takes_its_own_graphs_along),
         cmocka_unit_test(empty_tensors),
         cmocka_unit_test(a_device_has_a_manager),
         cmocka_unit_test(a_device_makes_its_manager_anew),

@@ -127,13 +127,17 @@ static void turned_matrices(void **s) {
                              .dim = {n, m},
                              .stride = {(int64_t)element, row * (int64_t)element}};
         for (size_t k = 0; k < (size_t)(row * m) * element; k++) room[k] = (char)draw(256);
+        const size_t bytes = (size_t)(n * m) * element, left = sizeof dense - bytes;
+        const size_t behind = left < 4096 ? left : 4096;
+        memset(dense + bytes, 0x55, behind);
         base_view_gather(&v, dense);
         for (int64_t k = 0; k < n * m; k++)
             assert_memory_equal(dense + (size_t)k * element, place(&v, k), element);
+        for (size_t k = 0; k < behind; k++) assert_int_equal(dense[bytes + k], 0x55);
         memcpy(back, room, sizeof room);
         for (int64_t k = 0; k < n * m; k++) memset(place(&v, k), 0, element);
         base_view_scatter(&v, dense);
-        assert_memory_equal(room, back, (size_t)(row * m) * element);
+        assert_memory_equal(room, back, sizeof room);
     }
 }
 

@@ -740,17 +740,19 @@ static void its_kernel_is_named_where_the_log_has_a_line(void **state) {
         {"__global__ void", "cases.cu "},
         {"", "cases.cu "}};
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i / 2].text;
         char *cubin = NULL, want[80];
         size_t n = 0;
         rp_error err = {0};
         cuda_fake_reset();
         cuda_fake.compiles = false;
-        const cuda_source source = {cases[i].text, "cases.cu", "sm_90a"};
+        cuda_fake.colons = i % 2;
+        const cuda_source source = {text, "cases.cu", "sm_90a"};
         assert_int_equal(cuda_compile(&cuda_fake_nvrtc, &source, NULL, &cubin, &n, &err),
                          RP_INVALID);
-        (void)snprintf(want, sizeof want, "NVRTC does not compile %s(code 6): cases.cu(3): error",
-                       cases[i].want);
+        (void)snprintf(want, sizeof want, "NVRTC does not compile %s(code 6): cases.cu%s: error",
+                       cases[i / 2].want, i % 2 ? ":3" : "(3)");
         if (!strstr(err.text, want)) fail_msg("'%s' does not say '%s'", err.text, want);
     }
 }

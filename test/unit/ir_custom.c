@@ -63,6 +63,21 @@ static int registered(void **state) {
     return 0;
 }
 
+/* What it gives is what memory is filled with to see that it is written: it is asked twice, and mutates once. */
+static void what_is_run_twice_mutates_once(void **state) {
+    float x[4], y[4] = {1, 2, 3, 4}, out[4], one = 1;
+    const rp_op_call call = {
+        .size = sizeof call, .name = "test::scale", .user = &one, .n_in = 2, .n_results = 1};
+    rp_buffer args[3] = {
+        {RP_DTYPE_F32, 2, {2, 2}, x}, {RP_DTYPE_F32, 2, {2, 2}, y}, {RP_DTYPE_F32, 2, {2, 2}, out}};
+    rp_error err = {0};
+    (void)state;
+    memset(x, 0xa5, sizeof x);
+    CHECK_OK(ir_custom_run_checked(&scale, &call, args, &err), &err);
+    assert_memory_equal(out, x, sizeof x);
+    for (int i = 0; i < 4; i++) assert_true(y[i] == (float)(i + 101));
+}
+
 static void registration_is_checked(void **state) {
     static const struct {
         const char *name, *error;
@@ -328,6 +343,7 @@ static void there_are_256_ops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_is_run_twice_mutates_once, registered),
         cmocka_unit_test_setup(registration_is_checked, registered),
         cmocka_unit_test_setup(pure_ones_merge_and_effects_do_not, registered),
         cmocka_unit_test_setup(shape_rules_are_checked, registered),

@@ -653,9 +653,29 @@ static void what_is_known_of_a_mask_is_what_is(void **state) {
         }
 }
 
+/* Where matrices of several axes lie behind one another, no number of theirs is known. */
+static void matrices_that_are_joined_are_all_read(void **state) {
+    static const char text[] =
+        "graph @g(%s: f32[2,3,6,9]) {\n  %b = iota {axis=0, dtype=i32, shape=[2,3,6,9]}\n"
+        "  %zero = const 0 : i32[]\n  %never = const -inf\n  %first = le %b, %zero\n"
+        "  %w = where %first, %never, %s\n  %all = where %first, %never, %never\n"
+        "  %o = reshape %w {shape=[6,6,9]}\n  %a = reshape %all {shape=[6,6,9]}\n"
+        "  ret %w, %o, %a }";
+    static const pass_box front = {{0, 0, 0, 0}, {0, 2, 5, 8}}, last = {{5, 0, 0}, {5, 5, 8}};
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    (void)state;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    assert_true(pass_is_hidden(g, ir_output_at(g, 0), &front));
+    assert_false(pass_is_hidden(g, ir_output_at(g, 1), &last));
+    assert_true(pass_is_hidden(g, ir_output_at(g, 2), &last));
+    ir_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_known_of_a_mask_is_what_is),
+        cmocka_unit_test(matrices_that_are_joined_are_all_read),
         cmocka_unit_test(each_form),
         cmocka_unit_test(other_products_are_not_found),
         cmocka_unit_test(compiled_bits_are_those_of_level_0),

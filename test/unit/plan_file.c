@@ -276,6 +276,14 @@ static void every_field_comes_back(void **state) {
                 l->alts[k].blocks = 0x191a1b1c + k;
             }
         }
+        if (p->n_symbols) { /* a size of as many operations as there may be */
+            plan_size *longest = &p->launches[0].items;
+            *longest = (plan_size){.n = IR_DIM_CODE_MAX, .op = {IR_DIM_CODE_SYMBOL}};
+            for (uint32_t k = 1; k < IR_DIM_CODE_MAX; k++) {
+                longest->op[k] = IR_DIM_CODE_ADD_CONST;
+                longest->k[k] = k;
+            }
+        }
         for (uint32_t i = 0; i < p->n_packs; i++) p->packs[i].swizzled = i % 2 == 0;
         for (uint32_t i = 0; i < p->n_modules; i++) p->modules[i].isa_bits = 0x11121314 + i;
         bytes a = save(p);

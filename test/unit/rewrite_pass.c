@@ -110,6 +110,7 @@ static enum {
     OTHER_COLUMNS,
     LEAF,
     ADDS,
+    OF_ANOTHER,
     NO_NODE
 } doing;
 
@@ -134,6 +135,7 @@ static rp_status code(void *user, rp_rewrite *r, rp_error *err) {
                       : doing == OTHER_COLUMNS ? rp_sum(x, 1, true)
                                                : rp_neg(x);
         if (doing == ADDS) (void)rp_input(y.graph, "more", RP_DTYPE_F32, RP_SHAPE(1));
+        if (doing == OF_ANOTHER) y.id++; /* whose graph lay where this one lies */
         st = rp_rewrite_replace(r, i, y, err);
         if (st != RP_OK) return st;
     }
@@ -415,6 +417,7 @@ static void failures_are_told_or_left_out(void **state) {
                                       [OTHER_COLUMNS] = "cannot stand for it",
                                       [LEAF] = "belongs to the graph's caller",
                                       [ADDS] = "it added an input",
+                                      [OF_ANOTHER] = "is no tensor of the new graph",
                                       [NO_NODE] = "has no node 999"};
     base_buf heard;
     (void)state;
