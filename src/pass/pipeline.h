@@ -59,7 +59,7 @@ typedef struct pass_options {
     uint32_t n_skip;
     const char *dump_dir;    /* where each stage's text goes, or NULL */
     const char *dump_prefix; /* of the names of those files, or NULL */
-    bool quiet;              /* nothing on the fusion channel: these passes ran before */
+    bool quiet;              /* nothing is logged: these passes ran before */
     const pass_extra *extra; /* (optional) n_extra of them */
     uint32_t n_extra;
     bool keep_going;     /* an extra pass that fails leaves the graph as it is, with a warning */

@@ -11,6 +11,7 @@
 #include "compile/benchmark.h"
 #include "kir/kir.h"
 #include "pass/inplace.h"
+#include "pass/passes.h"
 #include "target/target.h"
 
 static char folder[64];
@@ -116,8 +117,19 @@ static void every_stage_reads_back(void **state) {
     rp_graph_free(g);
 }
 
+/* A pass that changes nothing. */
+static rp_status looks(const void *self, const ir_graph *in, ir_graph **out, uint32_t *n_matches,
+                       rp_error *err) {
+    (void)self;
+    *n_matches = 1;
+    return pass_dce(in, out, err);
+}
+
+/* Passes of others are; what they say they say where the graph is compiled. */
 static void what_is_skipped_is_not_written(void **state) {
     static const char *const skips[] = {"dce", "fold"};
+    static const pass_extra extra = {.name = "looks", .uuid = "1", .run = looks};
+    base_buf heard;
     rp_error err = {0};
     listing l = {0};
     rp_graph *g = small(3);
@@ -125,11 +137,16 @@ static void what_is_skipped_is_not_written(void **state) {
     (void)state;
     o.skip_passes = skips;
     o.n_skip_passes = 2;
+    o.extra_passes = &extra;
+    o.n_extra_passes = 1;
     assert_int_equal(tree_make(folder, sizeof folder), 0);
     base_buf_init(&l.names, 0);
+    heard_start(&heard, "+inductor");
     CHECK_OK(compile_dump_stages(trace_graph_ir(g), &o, folder, &err), &err);
+    assert_int_equal(heard.len, 0);
+    heard_done(&heard);
     CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
-    CHECK_HEARD(&l.names, "2_pass.small.submod_006.");
+    CHECK_HEARD(&l.names, "2_pass.small.submod_006.0_looks.ir\n");
     CHECK_HEARD(&l.names, "5_source.small.submod_006.c");
     for (int i = 0; i < 2; i++) assert_null(strstr(l.names.data, skips[i]));
     base_buf_done(&l.names);
