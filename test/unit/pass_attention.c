@@ -672,10 +672,30 @@ static void matrices_that_are_joined_are_all_read(void **state) {
     ir_graph_free(g);
 }
 
+/* -inf times 0 and -inf over inf are no numbers, which hide nothing. */
+static void what_is_no_number_is_not_hidden(void **state) {
+    static const char text[] =
+        "graph @g(%s: f32[6,9]) {\n  %i = iota {axis=0, dtype=i32, shape=[6,9]}\n"
+        "  %f = cast %i {dtype=f32}\n  %never = const -inf\n  %inf = const inf\n"
+        "  %two = const 2\n  %m = mul %never, %f\n  %e = div %never, %inf\n"
+        "  %h = div %never, %two\n  ret %m, %e, %h }";
+    static const pass_box all = {{0, 0}, {5, 8}}, behind = {{1, 0}, {5, 8}}, one = {{0}, {0}};
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    (void)state;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    assert_false(pass_is_hidden(g, ir_output_at(g, 0), &all));
+    assert_true(pass_is_hidden(g, ir_output_at(g, 0), &behind));
+    assert_false(pass_is_hidden(g, ir_output_at(g, 1), &one));
+    assert_true(pass_is_hidden(g, ir_output_at(g, 2), &one));
+    ir_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_known_of_a_mask_is_what_is),
         cmocka_unit_test(matrices_that_are_joined_are_all_read),
+        cmocka_unit_test(what_is_no_number_is_not_hidden),
         cmocka_unit_test(each_form),
         cmocka_unit_test(other_products_are_not_found),
         cmocka_unit_test(compiled_bits_are_those_of_level_0),
