@@ -106,7 +106,7 @@ typedef struct rp_model_facts {
      * are dropped with a note. */
     rp_status (*has_op)(void *user, const char *name, bool *out, rp_error *err);
     void *user;
-    /* All names that `backend` takes at level 1 and 2; none: inductor and eager, as at level 3. Borrowed for the call. */
+    /* All names that `backend` takes above level 0; none: inductor and eager, as of models. Borrowed for the call. */
     const char *const *backends;
     size_t n_backends;
 } rp_model_facts;

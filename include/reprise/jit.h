@@ -124,18 +124,20 @@ RP_API rp_status rp_jit_mark_unbacked(rp_jit *f, const char *tensor, uint32_t ax
 RP_API void rp_jit_reset(rp_jit *f);
 
 typedef struct rp_jit_info {
-    size_t size;       /* sizeof(rp_jit_info), set by the caller */
-    uint64_t calls;    /* each is one of: hits, compiles, eager, or failed */
-    uint64_t hits;     /* an entry was there */
-    uint64_t compiles; /* an entry was made */
-    uint64_t eager;    /* op by op */
-    uint32_t entries;  /* there now */
-    uint32_t general;  /* of them, made past the limit, with every size a symbol */
-    uint64_t graphs;   /* compiled: one an entry, or one between two graph breaks */
-    uint64_t breaks;   /* graph breaks, each once for each way that runs took to it */
+    size_t size;         /* sizeof(rp_jit_info), set by the caller */
+    uint64_t calls;      /* each is one of: hits, compiles, eager, or failed */
+    uint64_t hits;       /* an entry was there */
+    uint64_t compiles;   /* an entry was made */
+    uint64_t eager;      /* op by op */
+    uint32_t entries;    /* there now */
+    uint32_t general;    /* of them, made past the limit, with every size a symbol */
+    uint64_t graphs;     /* compiled: one an entry, or one between two graph breaks */
+    uint64_t breaks;     /* graph breaks, each once for each way that runs took to it */
+    uint64_t pieces;     /* of the graphs, as rp_compiled_info counts them */
+    uint64_t by_backend; /* of those, the ones of a backend of somebody else */
 } rp_jit_info;
 #define RP_JIT_INFO_INIT \
-    { sizeof(rp_jit_info), 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(rp_jit_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) RP_MUST_USE;
 /* The guards of each entry, the most recently used first, as the log channel `guards` has them. Owned by the caller (rp_free). */

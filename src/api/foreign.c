@@ -38,10 +38,16 @@ static api_foreign *new_foreign(const rp_backend_desc *d, rp_graph *g, api_links
     return f;
 }
 
+/* Splitting ops are inductor's, and what is between them is offered. */
+static bool is_split(const rp_compilation_config *config) {
+    return config->level == RP_LEVEL_PIECEWISE && config->splitting_ops.n > 0;
+}
+
 /* What no callable is given. */
-static const char *out_of_reach(const rp_compiled *c, const rp_backend_desc *d, const rp_graph *g) {
+static const char *out_of_reach(const rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
+                                const rp_compilation_config *config) {
     if (c->memory) return "it computes in memory of the host, and the device has its own";
-    if (d->supports) return NULL;
+    if (d->supports || is_split(config)) return NULL;
     if (rp_graph_count(g, RP_GRAPH_PARAMS) || rp_graph_count(g, RP_GRAPH_STATES))
         return "the graph has params or states; a backend is given inputs";
     return NULL;
@@ -107,9 +113,19 @@ static rp_status compile_whole(rp_compiled *c, const rp_backend_desc *d, rp_grap
 /* --- pieces ------------------------------------------------------------------------------------- */
 
 static const char *first_reason(const rp_graph *g, const api_offer *o) {
-    for (ir_ref r = 0; r < ir_graph_count(g->ir); r++)
+    bool split = false;
+    for (ir_ref r = 0; r < ir_graph_count(g->ir); r++) {
         if (o->why[r]) return o->why[r];
-    return "the graph computes nothing";
+        split = split || o->splits[r];
+    }
+    return split ? "nothing beside its splitting ops is worth a call"
+                 : "the graph computes nothing";
+}
+
+static rp_status offer(const rp_backend_desc *d, const rp_graph *g,
+                       const rp_compilation_config *config, api_offer *out, rp_error *err) {
+    const uint32_t n = is_split(config) ? (uint32_t)config->splitting_ops.n : 0;
+    return api_offer_make(d, g, (const char *const *)config->splitting_ops.v, n, out, err);
 }
 
 /* g is the graph of which o speaks. */
@@ -163,7 +179,7 @@ static rp_status compile_in_place(rp_compiled *c, const rp_backend_desc *d, cons
     }
     own->numerics = g->numerics;
     api_offer_done(o);
-    st = api_offer_make(d, own, o, err);
+    st = offer(d, own, config, o, err);
     if (st == RP_OK) st = compile_sides(c, d, own, o, config, err);
     rp_graph_free(own);
     return st;
@@ -174,7 +190,7 @@ static rp_status compile_offered(rp_compiled *c, const rp_backend_desc *d, rp_gr
                                  rp_compilation_config *config, rp_error *err) {
     api_offer o = {0};
     rp_status st = backend_ready(d, err);
-    if (st == RP_OK) st = api_offer_make(d, g, &o, err);
+    if (st == RP_OK) st = offer(d, g, config, &o, err);
     if (st == RP_OK && o.all) {
         api_offer_done(&o);
         return compile_whole(c, d, g, config, err);
@@ -189,11 +205,11 @@ rp_status api_foreign_compile(rp_compiled *c, const rp_backend_desc *d, const rp
                               rp_compilation_config *config, rp_error *err) {
     rp_graph *lean = NULL;
     RP_TRY(compile_interface(trace_graph_ir(g), &c->p, err));
-    const char *reason = out_of_reach(c, d, g);
+    const char *reason = out_of_reach(c, d, g, config);
     if (reason) return refuse(c, d, reason, err);
     RP_TRY(rp_graph_optimize(g, "dce", &lean, err));
-    return d->supports ? compile_offered(c, d, lean, config, err)
-                       : compile_whole(c, d, lean, config, err);
+    return d->supports || is_split(config) ? compile_offered(c, d, lean, config, err)
+                                           : compile_whole(c, d, lean, config, err);
 }
 
 rp_status api_foreign_bind(rp_compiled *c, bool param, uint32_t idx, void *data, rp_error *err) {

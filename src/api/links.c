@@ -245,6 +245,19 @@ static void tell_nodes(const api_linking *of, uint32_t i, base_buf *b) {
     if (n == 0) base_buf_puts(b, "it returns what the call was given");
 }
 
+/* Whether piece i is splitting ops and what is not worth a call: inductor's without a reason, as is asked for. */
+static bool is_split_off(const maker *m, uint32_t i) {
+    const api_offer *o = m->of->offer;
+    bool split = false;
+    if (m->l->link[i].why) return false;
+    for (ir_ref r = 0; r < ir_graph_count(m->g); r++) {
+        if (m->of->sides->piece[r] != i) continue;
+        if (o->why[r]) return false;
+        split = split || o->splits[r];
+    }
+    return split;
+}
+
 static void tell_piece(const maker *m, uint32_t i, base_buf *b) {
     base_buf_printf(b, " piece %u (", i);
     if (m->l->link[i].why)
@@ -273,7 +286,7 @@ static rp_status tell(const maker *m, char **reason, rp_error *err) {
     const api_links *l = m->l;
     rp_compiled *c = m->of->c;
     base_buf b;
-    uint32_t theirs = 0;
+    uint32_t theirs = 0, n = 0;
     const char *missing = NULL;
     c->info = (rp_compiled_info){.size = sizeof c->info, .pieces = l->n, .compiled = l->n};
     c->passes.n = 0;
@@ -286,15 +299,17 @@ static rp_status tell(const maker *m, char **reason, rp_error *err) {
     base_buf_init(&b, 0);
     base_buf_printf(&b, "backend=%s compiles %u of %u pieces of graph @%s, inductor",
                     c->info.backend, theirs, l->n, l->p->name);
-    for (uint32_t i = 0, n = 0; i < l->n; i++) {
+    for (uint32_t i = 0; i < l->n; i++) {
         if (l->link[i].theirs) continue;
+        if (l->link[i].by->info.reason) missing = l->link[i].by->info.reason;
+        if (is_split_off(m, i)) continue;
         if (n++) base_buf_putc(&b, ',');
         tell_piece(m, i, &b);
-        if (l->link[i].by->info.reason) missing = l->link[i].by->info.reason;
     }
+    if (n == 0) base_buf_puts(&b, " the splitting ops");
     if (missing) base_buf_printf(&b, "; %s", missing);
     rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK && theirs < l->n) *reason = base_buf_take(&b);
+    if (st == RP_OK && (n || missing)) *reason = base_buf_take(&b);
     base_buf_done(&b);
     return st;
 }

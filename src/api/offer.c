@@ -1,6 +1,7 @@
 #include "api/offer.h"
 
 #include "base/status.h"
+#include "ir/custom.h"
 #include "ir/site.h"
 #include "split/partition.h"
 #include "trace/trace.h"
@@ -84,24 +85,35 @@ static void join_results(api_offer *o, const ir_graph *g) {
     }
 }
 
-rp_status api_offer_make(const rp_backend_desc *d, const rp_graph *g, api_offer *out,
-                         rp_error *err) {
+static rp_status ask_unless_split(const rp_backend_desc *d, const rp_graph *g,
+                                  const char *const *ops, uint32_t n_ops, ir_ref r, api_offer *o,
+                                  rp_error *err) {
+    if (!ir_is_splitting(ir_node_at(g->ir, r), ops, n_ops)) return ask(d, g, r, o, err);
+    o->splits[r] = true;
+    o->all = false;
+    return RP_OK;
+}
+
+rp_status api_offer_make(const rp_backend_desc *d, const rp_graph *g, const char *const *ops,
+                         uint32_t n_ops, api_offer *out, rp_error *err) {
     const uint32_t n = ir_graph_count(g->ir);
     api_offer o = {.arena = base_arena_new()};
     rp_status st = RP_OK;
     if (o.arena) {
         o.takes = base_arena_array(o.arena, n + 1u, sizeof *o.takes);
         o.why = base_arena_array(o.arena, n + 1u, sizeof *o.why);
+        o.splits = base_arena_array(o.arena, n + 1u, sizeof *o.splits);
     }
-    if (!o.takes || !o.why) {
+    if (!o.takes || !o.why || !o.splits) {
         st = rp_fail(err, RP_NOMEM, "an offer of %u nodes", n);
         goto out;
     }
     o.all = ir_leaf_count(g->ir, IR_LEAF_PARAM) + ir_leaf_count(g->ir, IR_LEAF_STATE) == 0;
     for (ir_ref r = 0; r < n; r++) {
-        o.takes[r] = false;
+        o.takes[r] = o.splits[r] = false;
         o.why[r] = NULL;
-        if (!is_argument(ir_node_at(g->ir, r))) RP_TRY_OUT(ask(d, g, r, &o, err));
+        if (!is_argument(ir_node_at(g->ir, r)))
+            RP_TRY_OUT(ask_unless_split(d, g, ops, n_ops, r, &o, err));
     }
     join_results(&o, g->ir);
     *out = o;

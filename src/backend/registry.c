@@ -130,7 +130,7 @@ rp_status backend_ready(const rp_backend_desc *d, rp_error *err) {
 rp_status backend_supports(const rp_backend_desc *d, const rp_graph *g, uint32_t i, bool *out,
                            rp_error *err) {
     rp_error why = {0};
-    rp_status st = d->supports(d->user, g, i, &why);
+    rp_status st = d->supports ? d->supports(d->user, g, i, &why) : RP_OK;
     *out = st == RP_OK;
     if (st == RP_OK) return RP_OK;
     if (st != RP_UNSUPPORTED) return failed(d, "looking at a node", st, &why, err);

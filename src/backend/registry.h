@@ -11,7 +11,7 @@ const rp_backend_desc *backend_find(const char *name);
 const char *const *backend_names(uint32_t *n);
 /* What d->ready says. */
 rp_status backend_ready(const rp_backend_desc *d, rp_error *err) RP_MUST_USE;
-/* Whether d, which has `supports`, takes node i; if not, err has the reason. */
+/* Whether d takes node i, as one without `supports` does; if not, err has the reason. */
 rp_status backend_supports(const rp_backend_desc *d, const rp_graph *g, uint32_t i, bool *out,
                            rp_error *err) RP_MUST_USE;
 /* What d->ready says, and what d->compile gives. A failure has a text. *refused: it does not take g, for the reason in err alone. */

@@ -124,9 +124,11 @@ static rp_status check_backend(const rp_compilation_config *cfg, const rp_model_
                                rp_error *err) {
     char shown[CONFIG_SHOWN];
     const char *name = config_shown(cfg->backend, shown);
-    if (facts->n_backends == 0 || cfg->level == RP_LEVEL_PIECEWISE)
-        return rp_fail(err, RP_CONFIG, "backend=%s: level %d takes only inductor and eager", name,
-                       (int)cfg->level);
+    if (facts->n_backends == 0)
+        return rp_fail(err, RP_CONFIG,
+                       "backend=%s: models take only inductor and eager, at each level; functions "
+                       "(rp_jit_new) and graphs (rp_compile) take others",
+                       name);
     for (size_t i = 0; i < facts->n_backends; i++)
         if (strcmp(facts->backends[i], cfg->backend) == 0) return RP_OK;
     base_buf b;

@@ -32,17 +32,17 @@ static void log_recompile(rp_jit *f, const front_args *a) {
     base_buf_done(&b);
 }
 
-void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_t start) {
-    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled_info *info, int64_t start) {
     (void)pthread_mutex_lock(&f->lock);
     f->graphs++;
+    f->pieces += info->pieces;
+    f->by_backend += info->by_backend;
     (void)pthread_mutex_unlock(&f->lock);
-    if (rp_compiled_get_info(c, &info, NULL) == RP_OK)
-        base_log_ch(RP_LOG_CH_INDUCTOR, false,
-                    "[%u/%u] Step 3: %s done compiling FORWARDS graph of %s (%u kernels, %u "
-                    "compiler runs, %u from the cache, %.1f ms)",
-                    f->id, number, info.backend, f->name, info.kernels, info.compiles,
-                    info.cache_hits, (double)(base_now_ns() - start) / 1e6);
+    base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                "[%u/%u] Step 3: %s done compiling FORWARDS graph of %s (%u kernels, %u "
+                "compiler runs, %u from the cache, %.1f ms)",
+                f->id, number, info->backend, f->name, info->kernels, info->compiles,
+                info->cache_hits, (double)(base_now_ns() - start) / 1e6);
 }
 
 /* What made e, which is not on the list yet: why the most recently used entry does not serve a. */

@@ -177,6 +177,12 @@ out:
     return st;
 }
 
+const char *front_chain_reason(const front_chain *c) {
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->link[i].code.reason) return c->link[i].code.reason;
+    return NULL;
+}
+
 /* --- calls ------------------------------------------------------------------------------------ */
 
 typedef struct running {

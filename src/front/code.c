@@ -1,6 +1,7 @@
 /* What computes a graph of a function: what the function's configuration asks for, or what takes its place. */
 #include "front/front.h"
 
+#include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -40,6 +41,7 @@ void front_warn_suppressed(rp_jit *f, const char *why) {
 }
 
 static rp_status keep_reason(front_code *c, const char *text, rp_error *err) {
+    base_free(c->reason);
     c->reason = base_strdup(text);
     return c->reason ? RP_OK : rp_fail(err, RP_NOMEM, "why a graph is not compiled");
 }
@@ -71,10 +73,10 @@ rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_con
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
     int64_t start = base_now_ns();
     RP_TRY(compile(f->device, g, config, &out->compiled, err));
-    front_log_compiled(f, of->number, out->compiled, start);
-    front_note_graph(f, g, of->number, (double)(base_now_ns() - start) / 1e6);
-    RP_TRY(capture(f, g, of, out, err));
     RP_TRY(rp_compiled_get_info(out->compiled, &info, err));
+    front_log_compiled(f, of->number, &info, start);
+    front_note_graph(f, g, of->number, (double)(base_now_ns() - start) / 1e6, &info);
+    RP_TRY(capture(f, g, of, out, err));
     return info.reason ? keep_reason(out, info.reason, err) : RP_OK;
 }
 
@@ -82,23 +84,36 @@ static const rp_compilation_config *config_of(const rp_jit *f, const front_made_
     return of->own_size && f->tuned ? f->tuned : f->config;
 }
 
+/* Splitting ops are the library's own, whoever compiles what is between them. */
+static rp_status split_config(const rp_compilation_config *whole, rp_compilation_config **out,
+                              rp_error *err) {
+    if (!backend_find(whole->backend)) return RP_OK;
+    RP_TRY(rp_config_clone(whole, out, err));
+    RP_TRY(rp_config_set(*out, "use_inductor=true", err));
+    return rp_config_set(*out, "backend=inductor", err);
+}
+
 /* The pieces between splitting ops, each compiled as a whole. */
 static rp_status make_chain(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                             rp_error *err) {
-    rp_compilation_config *whole = NULL, *resolved = NULL;
+    rp_compilation_config *whole = NULL, *resolved = NULL, *splitting = NULL;
     rp_status st = RP_OK;
     RP_TRY_OUT(front_resolve(f->config, &resolved, err));
     RP_TRY_OUT(rp_config_clone(config_of(f, of), &whole, err));
     RP_TRY_OUT(rp_config_set(whole, "splitting_ops=[]", err));
+    RP_TRY_OUT(split_config(whole, &splitting, err));
     front_cut cut = {.ops = (const char *const *)resolved->splitting_ops.v,
                      .n_ops = (uint32_t)resolved->splitting_ops.n,
                      .config = whole,
-                     .splitting = whole,
+                     .splitting = splitting ? splitting : whole,
                      .numerics = g->numerics,
                      .of = *of,
                      .in_place = f->capture.in_place && of->piece == 0};
-    st = front_chain_new(f, g, &cut, &out->chain, err);
+    RP_TRY_OUT(front_chain_new(f, g, &cut, &out->chain, err));
+    const char *reason = front_chain_reason(out->chain);
+    if (reason) st = keep_reason(out, reason, err);
 out:
+    rp_config_free(splitting);
     rp_config_free(whole);
     rp_config_free(resolved);
     return st;

@@ -217,9 +217,10 @@ struct rp_jit {
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
-    front_notes notes; /* for its report */
-    uint32_t ways;     /* kept behind breaks since a reset, beside the first of each */
-    bool ways_warned;  /* that some are not kept */
+    uint64_t pieces, by_backend; /* of the graphs */
+    front_notes notes;           /* for its report */
+    uint32_t ways;               /* kept behind breaks since a reset, beside the first of each */
+    bool ways_warned;            /* that some are not kept */
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
     uint32_t n_breaks_told;
     uint64_t suppressed; /* hash of why the log was last told that something is not compiled */
@@ -352,6 +353,8 @@ typedef struct front_cut {
 rp_status front_chain_new(rp_jit *f, const rp_graph *g, const front_cut *cut, front_chain **out,
                           rp_error *err) RP_MUST_USE;
 void front_chain_free(front_chain *c);
+/* Why its first piece that is not what its configuration asks for is not; NULL: each is. */
+const char *front_chain_reason(const front_chain *c);
 rp_status front_chain_outputs(const front_chain *c, const rp_buffer *in, rp_buffer *out,
                               rp_error *err) RP_MUST_USE;
 rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io,
@@ -500,7 +503,7 @@ rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) RP_M
 rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
                         size_t *total, rp_error *err) RP_MUST_USE;
 /* A graph of entry `number` was compiled since `start`, ns. */
-void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_t start);
+void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled_info *info, int64_t start);
 
 /* The mark of this axis of a tensor of that rank, the user's or the model's; NULL: none. source: what the tensor is called. */
 const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis, uint32_t rank);

@@ -197,6 +197,7 @@ void rp_jit_reset(rp_jit *f) {
     front_entries_clear(f);
     front_notes_clear(&f->notes);
     f->graphs = f->breaks = 0;
+    f->pieces = f->by_backend = 0;
     f->ways = 0;
     f->ways_warned = false;
     f->n_breaks_told = 0;
@@ -224,7 +225,9 @@ rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) {
                         .entries = f->n_entries,
                         .general = f->n_general,
                         .graphs = f->graphs,
-                        .breaks = f->breaks};
+                        .breaks = f->breaks,
+                        .pieces = f->pieces,
+                        .by_backend = f->by_backend};
     (void)pthread_mutex_unlock(&f->lock);
     return base_result_give(out, &info, sizeof info, "rp_jit_info", err);
 }

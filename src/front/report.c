@@ -62,7 +62,8 @@ void front_note_text(rp_jit *f, front_note_kind kind, uint32_t entry, const char
     note(f, &(front_note){.kind = kind, .entry = entry, .n = 1}, text);
 }
 
-void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms) {
+void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms,
+                      const rp_compiled_info *info) {
     const ir_graph *ir = trace_graph_ir(g);
     front_note is = {.kind = FRONT_NOTE_GRAPH, .entry = entry, .ms = ms};
     base_buf ops;
@@ -75,6 +76,9 @@ void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms) {
         if (is.n == MOST_OPS) base_buf_puts(&ops, ", ...");
         is.n++;
     }
+    if (info->by_backend)
+        base_buf_printf(&ops, "; %llu of %u pieces by %s", (unsigned long long)info->by_backend,
+                        info->pieces, info->backend);
     note(f, &is, ops.data ? ops.data : "");
     base_buf_done(&ops);
 }

@@ -14,8 +14,9 @@ typedef enum front_note_kind {
 
 /* Takes f's lock, as all of these but front_notes_clear. */
 void front_note_text(rp_jit *f, front_note_kind kind, uint32_t entry, const char *text);
-/* Its ops, and how long it took. */
-void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms);
+/* Its ops, how long it took, and who compiled its pieces. */
+void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms,
+                      const rp_compiled_info *info);
 /* On the channel explain, where that is on. */
 void front_report_log(rp_jit *f);
 

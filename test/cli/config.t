@@ -21,10 +21,10 @@ $ reprise run synthetic:tiny hi -cc.level
 ! reprise: -cc.level needs a value: -cc.level=VALUE
 ? 2
 $ reprise run synthetic:tiny hi --level 2 -cc.backend=mine
-! reprise: backend=mine: level 2 takes only inductor and eager
+! reprise: backend=mine: models take only inductor and eager, at each level; functions (rp_jit_new) and graphs (rp_compile) take others
 ? 2
 $ reprise run synthetic:tiny hi --level 1 -cc.backend=mine
-! reprise: backend=mine: level 1 takes only inductor and eager
+! reprise: backend=mine: models take only inductor and eager, at each level; functions (rp_jit_new) and graphs (rp_compile) take others
 ? 2
 $ reprise run synthetic:tiny hi --max-tokens 1 --level 3 -cc.splitting_ops='["unified_attention"]' --json | field cudagraph_mode skips
 cudagraph_mode "NONE"

@@ -419,7 +419,7 @@ static void pieces_of_what_has_a_form_have_one(void **state) {
         CHECK_OK(trace_graph_wrap(ir, &all, &err), &err);
         CHECK_OK(rp_graph_optimize(all, "dce", &g, &err), &err);
         ir = g->ir;
-        CHECK_OK(api_offer_make(&d, g, &o, &err), &err);
+        CHECK_OK(api_offer_make(&d, g, NULL, 0, &o, &err), &err);
         CHECK_OK(split_in_sides(ir, o.takes, 64, &s, &err), &err);
         CHECK_OK(split_by_sides(ir, &s, &r, &err), &err);
         for (uint32_t i = 0; i < r.n_pieces; i++) {

@@ -332,18 +332,19 @@ static void enforce_eager_names_what_it_overrides(void **state) {
     rp_config_free(cfg);
 }
 
+static const char of_a_model[] =
+    "backend=mine: models take only inductor and eager, at each level; functions (rp_jit_new) and "
+    "graphs (rp_compile) take others";
+
 static void contradictions_are_refused(void **state) {
     (void)state;
     refused("{\"use_cudagraph\":false,\"cudagraph_mode\":\"FULL\"}", RP_CONFIG,
             "use_cudagraph=false contradicts cudagraph_mode=FULL; give one of the two");
     refused("{\"use_inductor\":false,\"backend\":\"Inductor\"}", RP_CONFIG,
             "use_inductor=false contradicts backend=inductor; give one of the two");
-    refused("{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
-            "backend=mine: level 3 takes only inductor and eager");
-    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG,
-            "backend=mine: level 2 takes only inductor and eager");
-    refused("{\"level\":1,\"backend\":\"mine\"}", RP_CONFIG,
-            "backend=mine: level 1 takes only inductor and eager");
+    refused("{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG, of_a_model);
+    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG, of_a_model);
+    refused("{\"level\":1,\"backend\":\"mine\"}", RP_CONFIG, of_a_model);
     refused("{\"level\":1,\"backend\":\"inductor\"}", RP_CONFIG,
             "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
     refused("{\"device\":\"gpu\"}", RP_CONFIG, "device=gpu: expected cpu, null, cuda or cuda:N");
@@ -380,7 +381,7 @@ static void backends(void **state) {
     }
 }
 
-/* Compilers of the caller take level 1 and 2, by the names that they have. */
+/* Compilers of the caller take levels 1 to 3, by the names that they have. */
 static void backends_of_others(void **state) {
     static const char *const names[] = {"openvino", "mine"};
     static const struct {
@@ -392,8 +393,8 @@ static void backends_of_others(void **state) {
          "backend=yours is not registered; there are openvino, mine"},
         {"{\"level\":2,\"backend\":\"Mine\"}", RP_CONFIG,
          "backend=Mine is not registered; there are openvino, mine"},
-        {"{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
-         "backend=mine: level 3 takes only inductor and eager"},
+        {"{\"level\":3,\"backend\":\"yours\"}", RP_CONFIG,
+         "backend=yours is not registered; there are openvino, mine"},
         {"{\"level\":2,\"backend\":\"TVM\"}", RP_UNSUPPORTED,
          "backend=TVM: TVM compiles by its Python packages, which no C library replaces"},
         {"{\"level\":0,\"backend\":\"ipex\"}", RP_UNSUPPORTED,
@@ -408,15 +409,15 @@ static void backends_of_others(void **state) {
         assert_int_equal(resolve(cases[i].json, -1, &facts, NULL, &err), cases[i].code);
         assert_string_equal(err.text, cases[i].text);
     }
-    for (int i = 0; i < 2; i++) {
-        rp_compilation_config *cfg = ok_with(i ? "{\"level\":2,\"backend\":\"mine\"}"
-                                               : "{\"level\":1,\"backend\":\"openvino\"}",
-                                             -1, &facts);
-        is(cfg, "backend", i ? "\"mine\"" : "\"openvino\"");
+    for (int i = 1; i < 4; i++) {
+        char json[48];
+        (void)snprintf(json, sizeof json, "{\"level\":%d,\"backend\":\"%s\"}", i,
+                       i == 1 ? "openvino" : "mine");
+        rp_compilation_config *cfg = ok_with(json, -1, &facts);
+        is(cfg, "backend", i == 1 ? "\"openvino\"" : "\"mine\"");
         rp_config_free(cfg);
     }
-    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG,
-            "backend=mine: level 2 takes only inductor and eager");
+    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG, of_a_model);
 }
 
 static void batch_limits(void **state) {

@@ -279,7 +279,7 @@ static void names_are_checked(void **state) {
     check_refused(
         "backend=raeder", RP_CONFIG,
         "backend=raeder is not registered; there are inductor, eager, aot_eager, cudagraphs");
-    check_refused("level=3 backend=reader", RP_CONFIG, "level 3 takes only inductor and eager");
+    check_refused("level=3 backend=raeder", RP_CONFIG, "backend=raeder is not registered");
     check_refused("backend=tvm", RP_UNSUPPORTED, "backend=tvm: TVM compiles by its Python");
     check_refused("backend=ipex", RP_UNSUPPORTED, "backend=ipex: ");
     check_refused("backend=torch_tensorrt", RP_UNSUPPORTED, "backend=torch_tensorrt: ");
