@@ -1,7 +1,7 @@
 /* Drawn functions with graph breaks: each op is done by the host as well, exactly, so every value that is read, every state and every
- * result is compared with what it must be, whatever way a call takes. Arguments: how many functions (default 120), the first one, and the level (1);
- * one in 40 is compiled at level 2. */
-#include "support/jits.h"
+ * result is compared with what it must be, whatever way a call takes. Arguments: how many functions (default 120), the first one, and a setup
+ * (jit_setups.h) for all of them; one in 40 is compiled. */
+#include "support/jit_setups.h"
 
 enum { MOST = 24, ROWS = 7, CALLS = 7 };
 
@@ -164,13 +164,17 @@ static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, 
 
 static int n_breaks;
 
-static void check_one(uint64_t seed, int level) {
+static void check_one(uint64_t seed, const jit_setup *setup) {
     float memory[ROWS], x[ROWS];
     uint64_t s = seed * 77 + 5;
     bool is_state = seed % 4 !=
                     2; /* else an argument that is written, whose size may be a symbol */
     program p = {.seed = seed, .memory = memory};
-    rp_jit *f = jit_at(run_drawn, level, seed % 3 == 0 ? RP_DYNAMIC_ALL : RP_DYNAMIC_AUTO, &p);
+    rp_jit_options options = jit_options(run_drawn);
+    options.user = &p;
+    options.dynamic = seed % 3 == 0 ? RP_DYNAMIC_ALL : RP_DYNAMIC_AUTO;
+    rp_jit *f = jit_set_up(options, setup);
+    const char *by = setup->settings;
     for (int i = 0; i < CALLS; i++) {
         rp_error err = {0};
         rp_output *o = NULL;
@@ -186,27 +190,35 @@ static void check_one(uint64_t seed, int level) {
         rp_value args = rp_value_tuple(v, 3);
         p.wrong = p.breaks = 0;
         rp_status st = rp_jit_run(f, &args, &o, &err);
-        if (st != RP_OK) fail_msg("seed %d call %d level %d: %s", (int)seed, i, level, err.text);
-        if (p.wrong) fail_msg("seed %d call %d level %d: wrong in between", (int)seed, i, level);
+        if (st != RP_OK) fail_msg("seed %d call %d %s: %s", (int)seed, i, by, err.text);
+        if (p.wrong) fail_msg("seed %d call %d %s: wrong in between", (int)seed, i, by);
         n_breaks += p.breaks;
         /* A function without a break may not have run: what it must give is then not known here. */
         if (p.breaks || rp_output_ran(o) != RP_RAN_REPLAY) {
             const rp_buffer *y = &jit_result(o)->tensor;
             if (y->dim[0] != p.n || !same(y->data, p.result, p.n) || !same(memory, p.state, p.n))
-                fail_msg("seed %d call %d level %d: wrong", (int)seed, i, level);
+                fail_msg("seed %d call %d %s: wrong", (int)seed, i, by);
         }
         rp_output_free(o);
     }
     rp_jit_free(f);
 }
 
-static int first_function, n_functions = 120, level_of = 1;
+static int first_function, n_functions = 120, setup_of = -1; /* drawn */
+
+/* On a GPU most of them are none. */
+static const jit_setup *setup_for(int i) {
+    if (i % 40 == 7)
+        return &jit_setups_compiled[(setup_of >= 0 ? setup_of : i / 40) % JIT_SETUPS_COMPILED];
+    if (setup_of >= 0) return &jit_setups[setup_of % JIT_SETUPS];
+    return &jit_setups[runs_elsewhere() ? 0 : i / 2 % JIT_SETUPS];
+}
 
 static void drawn_functions_are_right(void **state) {
     (void)state;
     for (int i = first_function; i < first_function + n_functions; i++) {
-        check_one((uint64_t)i, 0);
-        check_one((uint64_t)i, i % 40 == 7 ? 2 : level_of);
+        check_one((uint64_t)i, &(jit_setup){"level=0", NULL});
+        check_one((uint64_t)i, setup_for(i));
     }
     assert_true(n_breaks > n_functions);
 }
@@ -216,6 +228,6 @@ int main(int argc, char **argv) {
     if (runs_elsewhere()) n_functions /= 10; /* each graph is compiled */
     if (argc > 1) n_functions = atoi(argv[1]);
     if (argc > 2) first_function = atoi(argv[2]);
-    if (argc > 3) level_of = atoi(argv[3]);
+    if (argc > 3) setup_of = atoi(argv[3]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

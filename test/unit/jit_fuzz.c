@@ -1,8 +1,8 @@
 /* Random functions with random questions on sizes, called with random sizes. Each returns, beside its tensors, what it was answered: so
  * a call must give the bits of level 0, and an entry whose guards hold must have been traced with the answers that level 0 gets.
  * So must functions that break, too, and go on with what has other sizes than what crossed the break, or write an argument.
- * Arguments: how many functions (default 600), the first one, and the level (1); one in 200 is compiled at level 2. */
-#include "support/jits.h"
+ * Arguments: how many functions (default 600), the first one, and a setup (jit_setups.h) for all of them; one in 200 is compiled. */
+#include "support/jit_setups.h"
 
 #include "front/front.h"
 
@@ -15,7 +15,7 @@ typedef struct program {
 } program;
 
 static uint32_t first_function, n_functions = 600;
-static int level_of = 1;
+static int setup_of = -1; /* drawn */
 
 static float data[3][ROOM];
 
@@ -283,10 +283,14 @@ static int64_t draw_number(uint32_t *seed) {
 }
 
 /* Returns the calls that were right; those that fail at level 0 must fail. */
-static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool breaks) {
+static uint32_t try_function(uint32_t seed, const jit_setup *setup, rp_dynamic dynamic,
+                             bool breaks) {
     program p = {.seed = seed * 7919u + 1, .breaks = breaks};
     static float written[ROOM];
-    rp_jit *f = jit_at(random_function, level, dynamic, &p);
+    rp_jit_options options = jit_options(random_function);
+    options.user = &p;
+    options.dynamic = dynamic;
+    rp_jit *f = jit_set_up(options, setup);
     rp_jit *plain = jit_at(random_function, 0, dynamic, &p);
     uint32_t s = seed, n = 1 + next(&s) % 3, rank[3], right = 0;
     for (uint32_t i = 0; i < 3; i++) rank[i] = 1 + next(&s) % 2;
@@ -301,7 +305,8 @@ static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool 
         bool works = rp_jit_run(plain, &args, &q, &err) == RP_OK;
         v[0].tensor.data = written;
         rp_status st = rp_jit_run(f, &args, &o, &err);
-        if (works && st != RP_OK) fail_msg("function %u, call %d: %s", seed, c, err.text);
+        if (works && st != RP_OK)
+            fail_msg("function %u, call %d, %s: %s", seed, c, setup->settings, err.text);
         if (works) {
             check_equal(jit_result(o), jit_result(q));
             assert_memory_equal(written, data[0], sizeof written);
@@ -319,6 +324,12 @@ static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic, bool 
     return right;
 }
 
+/* On a GPU most of them are none. */
+static const jit_setup *setup_for(uint32_t seed) {
+    if (setup_of >= 0) return &jit_setups[setup_of % JIT_SETUPS];
+    return &jit_setups[runs_elsewhere() ? 0 : seed / 2 % JIT_SETUPS];
+}
+
 static void fill(void) {
     for (int i = 0; i < ROOM; i++)
         for (int k = 0; k < 3; k++) data[k][i] = (float)((i * (k + 3)) % 11) / 4 - 1;
@@ -329,7 +340,7 @@ static void entries_serve_what_they_were_traced_for(void **state) {
     (void)state;
     fill();
     for (uint32_t i = first_function; i < first_function + n_functions; i++)
-        right += try_function(i, level_of, (rp_dynamic)(i % 3), false);
+        right += try_function(i, setup_for(i), (rp_dynamic)(i % 3), false);
     assert_true(right > n_functions * CALLS / 2);
 }
 
@@ -338,8 +349,11 @@ static void compiled_ones_too(void **state) {
     fill();
     uint32_t first = 1000 + first_function;
     for (uint32_t i = first; i < first + (n_functions + 199) / 200; i++) {
-        (void)try_function(i, 2, RP_DYNAMIC_ALL, false);
-        (void)try_function(i, 2, (rp_dynamic)(i % 3), true);
+        const uint32_t k = setup_of >= 0 ? (uint32_t)setup_of : 2 * i;
+        const jit_setup *all = jit_setups_compiled;
+        (void)try_function(i, &all[k % JIT_SETUPS_COMPILED], RP_DYNAMIC_ALL, false);
+        (void)try_function(i, &all[(k + (setup_of < 0)) % JIT_SETUPS_COMPILED], (rp_dynamic)(i % 3),
+                           true);
     }
 }
 
@@ -348,7 +362,7 @@ static void functions_with_breaks_are_right(void **state) {
     (void)state;
     fill();
     for (uint32_t i = first_function; i < first_function + n; i++)
-        right += try_function(i, level_of, (rp_dynamic)(i % 3), true);
+        right += try_function(i, setup_for(i), (rp_dynamic)(i % 3), true);
     assert_true(right > n * CALLS / 2);
 }
 
@@ -361,6 +375,6 @@ int main(int argc, char **argv) {
     if (runs_elsewhere()) n_functions /= 60; /* each graph is compiled */
     if (argc > 1) n_functions = (uint32_t)atoi(argv[1]);
     if (argc > 2) first_function = (uint32_t)atoi(argv[2]);
-    if (argc > 3) level_of = atoi(argv[3]);
+    if (argc > 3) setup_of = atoi(argv[3]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
