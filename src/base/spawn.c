@@ -341,31 +341,41 @@ static rp_status run(child *c, const char *const *argv, const base_spawn_options
     return st;
 }
 
-/* The environment with another TMPDIR in front; what follows is borrowed. */
-static char **env_with(const char *tmpdir) {
-    size_t n = 0, kept = 1;
+static bool begins(const char *line, const char *with) {
+    return strncmp(line, with, strlen(with)) == 0;
+}
+
+/* Programs speak the language in which this library reads them. */
+static char speaks[] = "LC_ALL=C";
+
+/* The environment with that in front, and a TMPDIR that is the caller's to free, or NULL; what follows is borrowed. */
+static char **env_with(char *tmpdir) {
+    size_t n = 0, kept = 0;
     while (environ[n]) n++;
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "TMPDIR=%s", tmpdir);
-    char **env = base_alloc_array(n + 2, sizeof *env), *own = base_buf_take(&b);
-    if (!env || !own) {
-        base_free(env);
-        base_free(own);
-        return NULL;
-    }
-    env[0] = own;
+    char **env = base_alloc_array(n + 3, sizeof *env);
+    if (!env) return NULL;
+    env[kept++] = speaks;
+    if (tmpdir) env[kept++] = tmpdir;
     for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "TMPDIR=", 7) != 0) env[kept++] = environ[i];
+        if (!begins(environ[i], "LC_ALL=") && !(tmpdir && begins(environ[i], "TMPDIR=")))
+            env[kept++] = environ[i];
     env[kept] = NULL;
     return env;
+}
+
+static char *tmpdir_of(const base_spawn_options *o) {
+    base_buf b;
+    if (!o->tmpdir) return NULL;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "TMPDIR=%s", o->tmpdir);
+    return base_buf_take(&b);
 }
 
 rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, base_buf *out,
                           int *out_exit, rp_error *err) {
     rp_status st;
-    char **env = o->tmpdir ? env_with(o->tmpdir) : NULL;
-    child c = {.env = env ? env : environ,
+    char *tmpdir = tmpdir_of(o), **env = env_with(tmpdir);
+    child c = {.env = env,
                .pid = -1,
                .said = {-1, -1},
                .ended = {-1, -1},
@@ -375,7 +385,7 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
     if (o->limit_ns) c.ends_at = base_now_ns() + o->limit_ns;
     char *path = base_find_program(argv[0]);
     c.path = path;
-    if (o->tmpdir && !env)
+    if (!env || (o->tmpdir && !tmpdir))
         st = rp_fail(err, RP_NOMEM, "no memory to start '%s'", argv[0]);
     else if (!path)
         st = rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
@@ -383,7 +393,7 @@ rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, 
         st = run(&c, argv, o, out, out_exit, err);
     if (o->limit_ns) *o->out_late = st == RP_CANCELLED && c.stopped_at > c.ends_at;
     base_free(path);
-    if (env) base_free(env[0]);
+    base_free(tmpdir);
     base_free(env);
     return st;
 }

@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 /* Runs argv[0] (looked up in PATH) with an empty stdin, waits until it has ended, not for what it leaves behind.
- * *out_exit is the exit status or 128 + signal; 126 or 127 where it cannot be executed. out (may be NULL) receives
+ * It speaks the language of the locale C. *out_exit is the exit status or 128 + signal; 126 or 127 where it cannot be executed. out (may be NULL) receives
  * stdout and stderr together; what is beyond its ceiling is dropped. RP_NOT_FOUND when there is no such program, RP_IO
  * when nothing could be started. What this process does with SIGCHLD does not matter. */
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,

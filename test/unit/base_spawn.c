@@ -35,6 +35,26 @@ static void runs_and_captures(void **state) {
     base_buf_done(&out);
 }
 
+/* What programs say is read here, in one language. */
+static void programs_speak_the_language_of_c(void **state) {
+    static const char *const dirs[] = {NULL, "/tmp"};
+    rp_error err = {0};
+    const char *const argv[] = {"sh", "-c",
+                                "echo $LC_ALL $LC_MESSAGES; env | grep -c ^LC_ALL=", NULL};
+    (void)state;
+    assert_int_equal(setenv("LC_ALL", "tr_TR.UTF-8", 1) | setenv("LC_MESSAGES", "de", 1), 0);
+    for (int i = 0; i < 2; i++) {
+        const base_spawn_options o = {.tmpdir = dirs[i]};
+        int code = -1;
+        base_buf out;
+        base_buf_init(&out, 0);
+        CHECK_OK(base_spawn_with(argv, &o, &out, &code, &err), &err);
+        assert_string_equal(out.data, "C de\n1\n");
+        base_buf_done(&out);
+    }
+    assert_int_equal(unsetenv("LC_ALL") | unsetenv("LC_MESSAGES"), 0);
+}
+
 /* Whatever this process ignores or has blocked, as under nohup: a program begins with no such thing, and apart from us, so
  * that Ctrl-C at a terminal reaches it through us alone. */
 static void programs_begin_with_all_signals(void **state) {
@@ -547,6 +567,7 @@ static void clocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_captures),
+        cmocka_unit_test(programs_speak_the_language_of_c),
         cmocka_unit_test(a_pair_runs_side_by_side),
         cmocka_unit_test(a_pair_is_stopped),
         cmocka_unit_test(programs_begin_with_all_signals),
