@@ -82,6 +82,58 @@ static bool is_given_up(const compile_toolchain *t) {
     return t->path && compile_late_limit(t->path, t->asked_ns) < 0;
 }
 
+/* --- what it says ---------------------------------------------------------------------- */
+
+/* Of the source of a custom op, whose name it has in the place of a file's. */
+static bool is_of_op(base_str line) {
+    static const char head[] = "custom op ";
+    return line.len >= sizeof head && memcmp(line.ptr, head, sizeof head - 1) == 0;
+}
+
+/* Where the line says error, as compilers do: a name in it may hold the word. */
+static const char *find_error(base_str line) {
+    static const char word[] = " error: ";
+    const size_t n = sizeof word - 1;
+    if (line.len >= n - 1 && memcmp(line.ptr, word + 1, n - 1) == 0) return line.ptr;
+    const char *at = memmem(line.ptr, line.len, word, n);
+    return at ? at + 1 : NULL;
+}
+
+/* What a linker says of an object or a symbol. */
+static bool is_of_linker(base_str line) {
+    return !is_of_op(line) && (memmem(line.ptr, line.len, "ld:", 3) ||
+                               memmem(line.ptr, line.len, "undefined reference", 19));
+}
+
+/* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the
+ * compiler's note that it failed; else the first one. */
+static base_str telling_line(const char *out) {
+    base_str first = {"no message", 10};
+    for (const char *at = out ? out : ""; *at;) {
+        size_t n = strcspn(at, "\n");
+        base_str line = {at, n};
+        const char *bad = find_error(line);
+        if (at == out) first = line;
+        if (is_of_linker(line)) return line;
+        if (bad && is_of_op(line)) return line;
+        if (bad) return (base_str){bad, n - (size_t)(bad - at)};
+        at += n + (at[n] != 0);
+    }
+    return first;
+}
+
+/* Of the shell that was to start it, or of a program that was to start another one. */
+static bool could_not_start(int code) {
+    return code == 126 || code == 127;
+}
+
+static rp_status fail_start(const char *program, int code, const char *said, rp_status st,
+                            rp_error *err) {
+    base_str line = telling_line(said);
+    return rp_fail(err, st, "%s cannot be run (exit %d): %.*s; set REPRISE_CC to a C compiler",
+                   program, code, (int)(line.len < 200 ? line.len : 200), line.ptr);
+}
+
 /* --- what it is ------------------------------------------------------------------------ */
 
 static rp_status ask_version(compile_toolchain *t, rp_error *err) {
@@ -99,10 +151,12 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
         char *end = strchr(out.data, '\n');
         t->version = base_strndup(out.data, end ? (size_t)(end - out.data) : out.len);
     }
-    base_buf_done(&out);
-    if (st == RP_OK && (code != 0 || !t->version))
+    if (st == RP_OK && could_not_start(code))
+        st = fail_start(t->path, code, out.data, RP_UNSUPPORTED, err);
+    else if (st == RP_OK && (code != 0 || !t->version))
         st = rp_fail(err, RP_UNSUPPORTED,
                      "%s --version exited with %d; set REPRISE_CC to a C compiler", t->path, code);
+    base_buf_done(&out);
     return st;
 }
 
@@ -315,44 +369,6 @@ bool compile_toolchain_there(void) {
     return !none;
 }
 
-/* Of the source of a custom op, whose name it has in the place of a file's. */
-static bool is_of_op(base_str line) {
-    static const char head[] = "custom op ";
-    return line.len >= sizeof head && memcmp(line.ptr, head, sizeof head - 1) == 0;
-}
-
-/* Where the line says error, as compilers do: a name in it may hold the word. */
-static const char *find_error(base_str line) {
-    static const char word[] = " error: ";
-    const size_t n = sizeof word - 1;
-    if (line.len >= n - 1 && memcmp(line.ptr, word + 1, n - 1) == 0) return line.ptr;
-    const char *at = memmem(line.ptr, line.len, word, n);
-    return at ? at + 1 : NULL;
-}
-
-/* What a linker says of an object or a symbol. */
-static bool is_of_linker(base_str line) {
-    return !is_of_op(line) && (memmem(line.ptr, line.len, "ld:", 3) ||
-                               memmem(line.ptr, line.len, "undefined reference", 19));
-}
-
-/* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the
- * compiler's note that it failed; else the first one. */
-static base_str telling_line(const char *out) {
-    base_str first = {"no message", 10};
-    for (const char *at = out ? out : ""; *at;) {
-        size_t n = strcspn(at, "\n");
-        base_str line = {at, n};
-        const char *bad = find_error(line);
-        if (at == out) first = line;
-        if (is_of_linker(line)) return line;
-        if (bad && is_of_op(line)) return line;
-        if (bad) return (base_str){bad, n - (size_t)(bad - at)};
-        at += n + (at[n] != 0);
-    }
-    return first;
-}
-
 /* into: see base_spawn_options. */
 static rp_status run_programs(const compile_toolchain *t, const char *const *argv,
                               const char *const *into, rp_error *err) {
@@ -380,6 +396,8 @@ static rp_status run_programs(const compile_toolchain *t, const char *const *arg
         int n = (int)(line.len < 200 ? line.len : 200);
         if (is_of_op(line))
             st = rp_fail(err, RP_INVALID, "%.*s", n, line.ptr);
+        else if (could_not_start(code))
+            st = fail_start(argv[0], code, out.data, RP_INTERNAL, err);
         else
             st = rp_fail(
                 err, RP_INTERNAL,

@@ -57,6 +57,33 @@ static void a_program_is_asked_once(void **state) {
     cache_store_close(store);
 }
 
+/* A program that is there and cannot be started is named as that, and so is one that cannot start what it is to start. */
+static void what_cannot_be_run_is_named(void **state) {
+    char cache[160], want[240];
+    rp_error err = {0};
+    compile_toolchain t = {0};
+    cache_store *store = NULL;
+    (void)state;
+    install_script(path, "#!/no/such/interpreter\n");
+    assert_int_equal(compile_toolchain_find(NULL, &t, &err), RP_UNSUPPORTED);
+    (void)snprintf(want, sizeof want, "%s cannot be run (exit 12", path);
+    assert_ptr_equal(strstr(err.text, want), err.text);
+    assert_non_null(strstr(err.text, "; set REPRISE_CC to a C compiler"));
+    err = (rp_error){0};
+    (void)snprintf(cache, sizeof cache, "%s/unrun", folder);
+    CHECK_OK(cache_store_open(cache, &store, &err), &err);
+    install_script(path, "#!/bin/sh\n[ \"$1\" = --version ] && echo cc 1 && exit\n"
+                         "echo one: gone; exit 126\n");
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    assert_int_equal(
+        compile_toolchain_run(&t, "int one;\n", gen_isa_best(), (base_hash128){7, 0}, store, &err),
+        RP_INTERNAL);
+    (void)snprintf(want, sizeof want, "%s cannot be run (exit 126): one: gone; set", path);
+    assert_ptr_equal(strstr(err.text, want), err.text);
+    compile_toolchain_done(&t);
+    cache_store_close(store);
+}
+
 /* What only a linker can link. */
 static const char calls[] = "int puts(const char *);\nint one(void) { return puts(\"1\"); }\n";
 
@@ -356,6 +383,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
+                                       cmocka_unit_test(what_cannot_be_run_is_named),
                                        cmocka_unit_test(the_linker_is_called_itself),
                                        cmocka_unit_test(steps_are_read_as_they_are_said),
                                        cmocka_unit_test(steps_need_both_programs),
