@@ -26,6 +26,7 @@ FNR == 1 { in_comment = in_format = 0 }
         # base/log.c has the one sink for users who ask by REPRISE_LOGS: a single line.
         default_sink = FILENAME == "src/base/log.c" && line ~ /fprintf\(stderr, "", word, text\)/ && !n_sinks++
         if (!default_sink && (line ~ /(^|[^A-Za-z0-9_>.])(printf|puts|putchar|perror|abort|exit|_exit)[ ]*\(/ || line ~ /f(printf|puts|write)[ ]*\([^;]*std(err|out)/)) say("the library does not print or exit")
+        if (line ~ /(^|[^A-Za-z0-9_])(strn?casecmp|strcoll|strxfrm)(_l)?[ ]*\(/) say("words are compared by base_same_word, not by the locale")
         if (FILENAME != "src/base/env.c" && line ~ /(^|[^A-Za-z0-9_])(secure_)?getenv[ ]*\(/) say("read the environment through base/env.h")
     }
 }

@@ -1,14 +1,14 @@
 /* Which instruction set a name means, for text: code for a machine that is not this one. */
-#include <strings.h>
 
 #include "api/api.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/str.h"
 #include "engine/isa.h"
 
 rp_status api_isa(const char *name, gen_isa *out, rp_error *err) {
     gen_isa isa = gen_isa_best();
-    if (name && *name && strcasecmp(name, "auto") != 0 && !gen_isa_parse(name, &isa))
+    if (name && *name && !base_same_word(name, "auto") && !gen_isa_parse(name, &isa))
         return rp_fail(err, RP_CONFIG,
                        "unknown instruction set '%s'; known are portable, avx2, avx512 and amx",
                        name);

@@ -2,7 +2,6 @@
  *
  * The graph is one piece here, whatever it holds; nothing is compiled or stored. */
 #include <string.h>
-#include <strings.h>
 
 #include "api/api.h"
 #include "base/alloc.h"
@@ -128,7 +127,7 @@ out:
 
 static rp_status find_stage(const char *name, stage *out, rp_error *err) {
     for (int i = 0; i < STAGE_COUNT_; i++)
-        if (name && strcasecmp(name, stage_names[i]) == 0) {
+        if (name && base_same_word(name, stage_names[i])) {
             *out = (stage)i;
             return RP_OK;
         }

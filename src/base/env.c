@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/str.h"
 
 static const base_env_info table[BASE_ENV_COUNT_] = {
 #define ENV(id, name, deflt, accepted, help) [BASE_ENV_##id] = {name, deflt, accepted, help},
@@ -85,7 +85,7 @@ static bool is_one_of(const char *v, const char *words) {
     size_t len = strlen(v);
     for (const char *at = words; *at;) {
         size_t n = strcspn(at, ",");
-        if (n == len && strncasecmp(at, v, n) == 0) return true;
+        if (n == len && base_same_start(at, v, n)) return true;
         at += n;
         at += strspn(at, ", ");
     }

@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -130,7 +129,7 @@ static void read_level(void) {
     static const char *const words[] = {"error", "warning", "info", "debug"};
     const char *v = base_env_get(BASE_ENV_LOGGING_LEVEL);
     for (int i = 0; v && i < 4; i++)
-        if (strcasecmp(v, words[i]) == 0) atomic_store(&env_level, i);
+        if (base_same_word(v, words[i])) atomic_store(&env_level, i);
 }
 
 /* A user who asked for channels alone is not told everything else. */

@@ -23,6 +23,20 @@ bool base_str_prefix(base_str s, const char *z) {
     return s.len >= n && (n == 0 || memcmp(s.ptr, z, n) == 0);
 }
 
+static int lower(char c) {
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+bool base_same_start(const char *a, const char *b, size_t n) {
+    size_t i = 0;
+    while (i < n && a[i] && lower(a[i]) == lower(b[i])) i++;
+    return i == n || lower(a[i]) == lower(b[i]);
+}
+
+bool base_same_word(const char *a, const char *b) {
+    return base_same_start(a, b, SIZE_MAX);
+}
+
 void base_buf_init(base_buf *b, size_t max) {
     *b = (base_buf){.max = max};
 }

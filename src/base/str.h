@@ -18,6 +18,9 @@ typedef struct base_str {
 base_str base_str_of(const char *z); /* NULL gives an empty view */
 bool base_str_eq(base_str a, const char *z);
 bool base_str_prefix(base_str s, const char *z);
+/* Whether two words, or their first n bytes, differ in the case of ASCII letters at most, whatever the locale. */
+bool base_same_word(const char *a, const char *b);
+bool base_same_start(const char *a, const char *b, size_t n);
 
 /* Growing bytes with a ceiling. A failed append sets `failed` and later appends do
  * nothing, so a printer checks once at the end. data is NUL-terminated when not NULL. */

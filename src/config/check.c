@@ -2,9 +2,9 @@
  *
  * Refusals look only at what the user typed. What holds in any case gets a note. */
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "config/resolve.h"
 #include "config/table.h"
 
@@ -68,7 +68,7 @@ static rp_status check_pairs(const rp_compilation_config *cfg, rp_error *err) {
         return rp_fail(err, RP_CONFIG,
                        "use_cudagraph=false contradicts cudagraph_mode=%s; give one of the two",
                        rp_cudagraph_mode_name((rp_cudagraph_mode)cfg->cudagraph_mode.v));
-    if (!cfg->use_inductor && strcasecmp(cfg->backend, "inductor") == 0)
+    if (!cfg->use_inductor && base_same_word(cfg->backend, "inductor"))
         return rp_fail(err, RP_CONFIG,
                        "use_inductor=false contradicts backend=inductor; give one of the two");
     return RP_OK;

@@ -3,9 +3,9 @@
  * A text that is no value of the kind becomes a JSON string, so that the error of config_value_set
  * shows it as typed. Nothing here looks at ranges. */
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "config/table.h"
 
 static bool is_list(config_kind kind) {
@@ -62,8 +62,8 @@ static json_t *scalar_json(const config_field *f, const char *text) {
     switch (f->kind) {
     case CONFIG_KIND_BOOL:
     case CONFIG_KIND_OBOOL:
-        if (!strcasecmp(text, "true") || !strcmp(text, "1")) return json_true();
-        if (!strcasecmp(text, "false") || !strcmp(text, "0")) return json_false();
+        if (base_same_word(text, "true") || !strcmp(text, "1")) return json_true();
+        if (base_same_word(text, "false") || !strcmp(text, "0")) return json_false();
         break;
     case CONFIG_KIND_ENUM:
     case CONFIG_KIND_OENUM:
@@ -88,7 +88,7 @@ static json_t *scalar_json(const config_field *f, const char *text) {
 
 rp_status config_value_parse(const config_field *f, const char *text, json_t **out, rp_error *err) {
     json_t *value;
-    if (!strcasecmp(text, "null") && is_optional(f->kind))
+    if (base_same_word(text, "null") && is_optional(f->kind))
         value = json_null();
     else if (is_list(f->kind))
         value = list_json(f, text);

@@ -5,7 +5,6 @@
 #include "config/resolve.h"
 
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -115,7 +114,7 @@ const char *config_absent_backend(const char *name) {
          "TensorRT is a C++ library without a C interface; inductor compiles for GPUs"},
     };
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
-        if (strcasecmp(absent[i].name, name) == 0) return absent[i].reason;
+        if (base_same_word(absent[i].name, name)) return absent[i].reason;
     return NULL;
 }
 
@@ -144,8 +143,8 @@ static rp_status check_backend(const rp_compilation_config *cfg, const rp_model_
 
 static rp_status resolve_backend(rp_compilation_config *cfg, const rp_model_facts *facts,
                                  rp_error *err) {
-    bool inductor = strcasecmp(cfg->backend, "inductor") == 0;
-    bool eager = strcasecmp(cfg->backend, "eager") == 0;
+    bool inductor = base_same_word(cfg->backend, "inductor");
+    bool eager = base_same_word(cfg->backend, "eager");
     bool given = cfg->backend[0] != '\0';
     char shown[CONFIG_SHOWN];
     const char *absent = config_absent_backend(cfg->backend);

@@ -3,9 +3,9 @@
  * A value is replaced only after the new one is complete, so a failure leaves the old one. This
  * file knows kinds, not fields: rules between fields are in resolve.c. */
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "config/table.h"
 
 enum { MAX_ITEMS = 1 << 16 };
@@ -119,7 +119,7 @@ static rp_status wrong(const config_field *f, const json_t *value, rp_error *err
 static bool name_equal(const char *a, const char *b) {
     for (; *a && *b; a++, b++) {
         char ca = *a == '-' ? '_' : *a, cb = *b == '-' ? '_' : *b;
-        if (strncasecmp(&ca, &cb, 1) != 0) return false;
+        if (!base_same_start(&ca, &cb, 1)) return false;
     }
     return *a == *b;
 }

@@ -5,9 +5,10 @@
  * about which is faster. */
 #include "gen/isa.h"
 
+#include "base/str.h"
+
 #include <pthread.h>
 #include <string.h>
-#include <strings.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -120,7 +121,7 @@ const char *gen_isa_help(gen_isa isa) {
 
 bool gen_isa_parse(const char *text, gen_isa *out) {
     for (unsigned i = 0; i < GEN_ISA_COUNT_; i++) {
-        if (strcasecmp(text, isa_names[i]) != 0) continue;
+        if (!base_same_word(text, isa_names[i])) continue;
         *out = (gen_isa)i;
         return true;
     }

@@ -2,9 +2,8 @@
  * any other is refused with the way out, never replaced by a similar one. */
 #include "model/chat.h"
 
-#include <strings.h>
-
 #include "base/alloc.h"
+#include "base/str.h"
 #include "model/jinja.h"
 
 /* Fills c when source is ChatML; *is_chatml says so. */
@@ -41,9 +40,9 @@ static rp_status refuse(rp_error *err) {
 rp_status model_chat_init(model_chat *c, const char *name, base_str source, rp_error *err) {
     bool is_chatml = false;
     *c = (model_chat){.kind = MODEL_CHAT_NONE};
-    if (name && strcasecmp(name, "none") == 0) return RP_OK;
-    bool force = name && strcasecmp(name, "chatml") == 0;
-    if (name && !force && strcasecmp(name, "auto") != 0)
+    if (name && base_same_word(name, "none")) return RP_OK;
+    bool force = name && base_same_word(name, "chatml");
+    if (name && !force && !base_same_word(name, "auto"))
         return rp_fail(err, RP_CONFIG,
                        "unknown chat template '%s': --chat-template takes auto, chatml or none",
                        name);

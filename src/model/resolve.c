@@ -2,13 +2,13 @@
 #include "model/resolve.h"
 
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/str.h"
 #include "base/temp.h"
 #include "model/fetch.h"
 
@@ -125,7 +125,7 @@ out:
 
 static bool ends_in_gguf(const char *spec) {
     size_t n = strlen(spec);
-    return n > 5 && strcasecmp(spec + n - 5, ".gguf") == 0;
+    return n > 5 && base_same_word(spec + n - 5, ".gguf");
 }
 
 rp_status model_resolve(const char *spec, const model_resolve_options *o, model_source **out,

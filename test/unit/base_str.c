@@ -261,6 +261,17 @@ static void messages_are_cut_between_characters(void **state) {
     assert_string_equal(e.err.text, "...");
 }
 
+static void words_differ_in_case_alone(void **state) {
+    (void)state;
+    assert_true(base_same_word("INDUCTOR", "inductor") && base_same_word("", ""));
+    assert_true(base_same_word("az[AZ`", "AZ[az`"));
+    assert_false(base_same_word("[", "{") || base_same_word("@", "`") ||
+                 base_same_word("a", "ab") || base_same_word("ab", "a"));
+    assert_false(base_same_word("\xc4", "\xe4")); /* a letter of Latin-1 is none here */
+    assert_true(base_same_start("one, two", "ONE", 3) && base_same_start("a", "B", 0));
+    assert_false(base_same_start("one", "on", 3));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views),
@@ -269,6 +280,7 @@ int main(void) {
         cmocka_unit_test(buffer_survives_each_failure),
         cmocka_unit_test(numbers),
         cmocka_unit_test(numbers_ignore_the_locale),
+        cmocka_unit_test(words_differ_in_case_alone),
         cmocka_unit_test(distances),
         cmocka_unit_test(hashes),
         cmocka_unit_test(messages_are_cut_between_characters),
