@@ -30,7 +30,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
       "Recompiling synthetic:tiny,layers=1,dtype=q4_1,seed=0 triggered by the following guard failure(s):") \
     X(GRAPH_BREAKS, "graph_breaks", "where a function of `rp_jit_*` breaks its graph, or the op that ended a trace, and why", \
       "Graph break in user code at op 2 of half") \
-    X(EXPLAIN, "explain", "a report of each function of `rp_jit_*` when it is freed: graphs, breaks, entries with why they were made and their guards, what ran op by op", \
+    X(EXPLAIN, "explain", "a report of each function of `rp_jit_*` when it is freed or reset, or the process ends: graphs, breaks, entries with why they were made and their guards, what ran op by op", \
       "Graph Break Count: 1") \
     X(FUSION, "fusion", "rounds, groups and refusals of fusion", \
       "cannot fuse mul with group 1: will create cycle") \

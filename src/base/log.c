@@ -151,6 +151,10 @@ void base_log(rp_log_level level, const char *fmt, ...) {
     va_end(ap);
 }
 
+bool base_log_by_environment(void) {
+    return is_heard() && atomic_load_explicit(&sink, memory_order_relaxed) == SINK_STDERR;
+}
+
 void base_log_say(const char *fmt, ...) {
     (void)is_heard(); /* it settles where lines go */
     if (atomic_load_explicit(&sink, memory_order_relaxed) == SINK_NONE) return;

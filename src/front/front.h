@@ -217,10 +217,11 @@ struct rp_jit {
     front_memo memo[FRONT_MEMO];
     uint64_t calls, hits, compiles, ran_eager;
     uint64_t graphs, breaks;
-    uint64_t pieces, by_backend; /* of the graphs */
-    front_notes notes;           /* for its report */
-    uint32_t ways;               /* kept behind breaks since a reset, beside the first of each */
-    bool ways_warned;            /* that some are not kept */
+    uint64_t pieces, by_backend;         /* of the graphs */
+    front_notes notes;                   /* for its report */
+    struct rp_jit *next_live, **at_live; /* of those that are told at the end (report.c) */
+    uint32_t ways;    /* kept behind breaks since a reset, beside the first of each */
+    bool ways_warned; /* that some are not kept */
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */
     uint32_t n_breaks_told;
     uint64_t suppressed; /* hash of why the log was last told that something is not compiled */

@@ -176,15 +176,18 @@ rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err)
     init_locks(f);
     f->id = atomic_fetch_add(&next_id, 1);
     rp_status st = fill(f, &o, err);
-    if (st == RP_OK)
-        *out = f;
-    else
+    if (st != RP_OK) {
         release(f);
-    return st;
+        return st;
+    }
+    front_report_join(f);
+    *out = f;
+    return RP_OK;
 }
 
 void rp_jit_free(rp_jit *f) {
     if (!f) return;
+    front_report_leave(f);
     front_report_log(f);
     front_limits_leave(f->fn, f->n_entries);
     release(f);
@@ -192,6 +195,7 @@ void rp_jit_free(rp_jit *f) {
 
 void rp_jit_reset(rp_jit *f) {
     if (!f || pthread_mutex_lock(&f->turn) != 0) return;
+    if (f->notes.first) front_report_log(f);
     (void)pthread_mutex_lock(&f->lock);
     front_limits_add(f->fn, -(int64_t)f->n_entries);
     front_entries_clear(f);

@@ -3,6 +3,7 @@
  * Notes are for people: one that there is no memory for is left out, and so are more than MOST_NOTES. */
 #include "front/report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -215,6 +216,35 @@ void front_report_log(rp_jit *f) {
     if (!b.failed && b.len) b.data[b.len - 1] = 0; /* the log ends lines */
     if (!b.failed) base_log_ch(RP_LOG_CH_EXPLAIN, false, "%s", b.data);
     base_buf_done(&b);
+}
+
+/* --- functions that nobody frees -------------------------------------------------------------- */
+
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER; /* what follows */
+static rp_jit *live;
+static bool at_end; /* tell_live is to be called */
+
+/* The process ends: nobody is waited for. A callback of the program's may be gone, and is not called. */
+static void tell_live(void) {
+    if (!base_log_by_environment() || pthread_mutex_trylock(&live_lock) != 0) return;
+    for (rp_jit *f = live; f; f = f->next_live) front_report_log(f);
+    (void)pthread_mutex_unlock(&live_lock);
+}
+
+void front_report_join(rp_jit *f) {
+    if (!base_log_on(RP_LOG_CH_EXPLAIN, false) || !base_log_by_environment()) return;
+    (void)pthread_mutex_lock(&live_lock);
+    at_end = at_end || atexit(tell_live) == 0;
+    for (f->at_live = &live; *f->at_live;) f->at_live = &(*f->at_live)->next_live;
+    *f->at_live = f;
+    (void)pthread_mutex_unlock(&live_lock);
+}
+
+void front_report_leave(rp_jit *f) {
+    (void)pthread_mutex_lock(&live_lock);
+    if (f->at_live) *f->at_live = f->next_live;
+    if (f->next_live) f->next_live->at_live = f->at_live;
+    (void)pthread_mutex_unlock(&live_lock);
 }
 
 rp_status rp_jit_explain(rp_jit *f, char **out, rp_error *err) {

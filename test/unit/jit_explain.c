@@ -2,6 +2,11 @@
 #include "support/heard.h"
 #include "support/jits.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/spawn.h"
+
 enum { ROOM = 64 };
 static float x[ROOM];
 
@@ -237,12 +242,71 @@ static void the_log_has_it_at_the_end(void **state) {
     heard_done(&said);
 }
 
-int main(void) {
+static void the_log_has_it_at_a_reset(void **state) {
+    static bool breaks = false;
+    base_buf said;
+    rp_jit *f = make(1, 0, &breaks);
+    (void)state;
+    call(f, 4, 0);
+    heard_start(&said, "explain");
+    rp_jit_reset(f);
+    CHECK_HEARD(&said, "[explain] Graph Count: 1\n");
+    base_buf_clear(&said);
+    rp_jit_reset(f); /* there is nothing to tell */
+    assert_null(strstr(said.data, "[explain]"));
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+/* What a process does that frees none but the middle one of three. */
+static int leave_some(void) {
+    static bool breaks = false;
+    rp_jit *f[3];
+    for (int i = 0; i < 3; i++) {
+        f[i] = make(1, 0, &breaks);
+        call(f[i], 4 + i, 0);
+    }
+    rp_jit_free(f[1]);
+    return 0;
+}
+
+/* Each is told once, those that are left when the process ends. */
+static void the_log_has_it_when_the_process_ends(void **state) {
+    static const int rows[] = {5, 4, 6}; /* in this order */
+    char self[1024], want[48];
+    rp_error err = {0};
+    base_buf out;
+    int code = 0;
+    (void)state;
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    const char *const argv[] = {self, "leaves", NULL};
+    assert_int_equal(setenv("REPRISE_LOGS", "explain", 1), 0);
+    base_buf_init(&out, 0);
+    CHECK_OK(base_spawn(argv, &out, &code, &err), &err);
+    assert_int_equal(unsetenv("REPRISE_LOGS"), 0);
+    const char *at = out.data;
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(want, sizeof want, "check_tensor(L[0], Tensor, f32, size=[%d])", rows[i]);
+        at = strstr(at, want);
+        if (!at) fail_msg("%d: %s", i, out.data);
+        at++;
+    }
+    assert_null(strstr(at, "check_tensor"));
+    base_buf_done(&out);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1) return leave_some();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_are_told_with_their_cause),
         cmocka_unit_test(breaks_are_told_with_their_line),
         cmocka_unit_test(what_runs_op_by_op_is_told),
         cmocka_unit_test(the_log_has_it_at_the_end),
+        cmocka_unit_test(the_log_has_it_at_a_reset),
+        cmocka_unit_test(the_log_has_it_when_the_process_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
