@@ -21,8 +21,9 @@ typedef struct front_link {
 struct front_chain {
     front_link *link; /* n */
     uint32_t n, n_slots, n_in, n_out;
-    uint32_t *out;       /* the slot of each output of the graph */
-    bool *copied;        /* of each: an input that was written, whose memory is the caller's */
+    uint32_t *out; /* the slot of each output of the graph */
+    bool *
+        copied; /* of each: an input that was written, whose memory is the caller's, or an output again */
     front_places *stays; /* NULL: inputs may move */
 };
 
@@ -132,6 +133,7 @@ static rp_status note_outputs(making *m, rp_error *err) {
         if (c->out[i] == UINT32_MAX)
             return rp_fail(err, RP_INTERNAL, "graph @%s: no piece makes output %u",
                            ir_graph_name(m->g), i);
+        for (uint32_t k = 0; k < i; k++) c->copied[i] = c->copied[i] || c->out[k] == c->out[i];
     }
     return RP_OK;
 }

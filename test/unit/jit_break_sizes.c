@@ -93,13 +93,33 @@ static rp_status long_size(void *user, rp_jit_call *call, const rp_value *args, 
     return RP_OK;
 }
 
+/* What is two values until two sizes are found to be one, and is read behind the break as two. */
+static rp_status alike(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    static rp_value out[3];
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), m = rp_tensor_dim(b, 0);
+    rp_graph *g = rp_jit_graph(call);
+    rp_tensor sums = rp_cumsum(rp_neg(a), 0);
+    rp_tensor i = rp_cast(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(n), 0), RP_DTYPE_F32);
+    rp_tensor k = rp_cast(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(m), 0), RP_DTYPE_F32);
+    (void)user, (void)err;
+    const bool one = rp_dim_eq(n, m);
+    rp_jit_break(call, "what is there so far");
+    out[0] = rp_jit_value(call, one ? rp_mul(k, sums) : sums);
+    out[1] = rp_jit_value(call, rp_add_scalar(i, 1));
+    out[2] = rp_jit_value(call, rp_neg(k));
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
 static void check_like_level_0(rp_jit_fn fn, const char *settings, const char *mode, int graphs) {
-    static const int64_t rows[][2] = {{3, 2}, {5, 4}, {7, 2}, {2, 9}, {4, 4}, {MOST, 3}};
+    static const int64_t rows[][2] = {{3, 2}, {5, 4}, {7, 2}, {2, 9}, {4, 4}, {MOST, 3}, {6, 6}};
     rp_jit_options o = jit_options(fn);
     rp_jit *plain = jit_by(o, "level=0 threads=1");
     o.mode = mode;
     rp_jit *f = jit_by(o, settings);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         float a[MOST], b[2][MOST], *y[2][3];
         rp_output *out[2];
         for (int k = 0; k < MOST; k++) {
@@ -200,6 +220,17 @@ static void sizes_cross_an_op_that_splits(void **state) {
                        NULL, 2 * 5); /* five pieces */
 }
 
+static void values_that_turn_out_to_be_one_are_two(void **state) {
+    (void)state;
+    /* [3] and [2], then [s0] and [s1], and both [s0]: in front of the break three pieces, and one behind. */
+    check_like_level_0(alike, "level=2", NULL, 6);
+    check_like_level_0(alike, "level=3 splitting_ops=reprise::cumsum cudagraph_mode=NONE", NULL, 6);
+    check_like_level_0(alike,
+                       "level=3 splitting_ops=reprise::cumsum cudagraph_copy_inputs=true "
+                       "cudagraph_mode=PIECEWISE",
+                       NULL, 12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_cross_a_break),
@@ -208,6 +239,7 @@ int main(void) {
         cmocka_unit_test(a_size_too_long_behind_a_break_is_a_number),
         cmocka_unit_test(a_mark_holds_behind_a_break),
         cmocka_unit_test(sizes_cross_an_op_that_splits),
+        cmocka_unit_test(values_that_turn_out_to_be_one_are_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
