@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "hal/cuda/guard.h"
 #include "support/autographs.h"
+#include "support/heard.h"
 #include "support/kernels.h"
 
 static const char *device;
@@ -78,6 +79,27 @@ static void kernels_are_captured(void **state) {
                            "    Output Template: FakeTensor(shape=[2], dtype='torch.float32', "
                            "device='cuda:0')\n    Layer None: Graph Status: Valid"));
     rp_free(text);
+    user_close(&u);
+}
+
+/* The list that the driver has recorded, in the order of the function. */
+static void what_was_captured_is_told(void **state) {
+    user u;
+    float x[2] = {1, 2};
+    base_buf said;
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    rp_value in = floats(x, 2);
+    heard_start(&said, "bytecode");
+    rp_output_free(run_items(f, &in, 1));
+    const char *list = strstr(said.data, "[bytecode] REPLAY LIST f: ");
+    if (!list || !strstr(list, " nodes of the driver\n")) fail_msg("%s", said.data);
+    int launches = 0;
+    for (const char *at = list; (at = strstr(at, " LAUNCH affine blocks 1x1x1 threads ")); at++)
+        launches++;
+    if (launches != 2) fail_msg("%s", list);
+    heard_done(&said);
     user_close(&u);
 }
 
@@ -693,6 +715,7 @@ static void bytes_stay_within_a_budget(void **state) {
 int user_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_captured),
+        cmocka_unit_test(what_was_captured_is_told),
         cmocka_unit_test(ends_of_copies_move),
         cmocka_unit_test(nested_functions_are_one_graph),
         cmocka_unit_test(compiled_graphs_are_captured),

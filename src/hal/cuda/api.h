@@ -136,6 +136,9 @@ enum {
     CUDA_CAPTURE_ACTIVE = 1,  /* a status */
     CUDA_NODE_KERNEL = 0,
     CUDA_NODE_COPY = 1,
+    CUDA_NODE_FILL = 2,
+    CUDA_NODE_HOST = 3,
+    CUDA_NODE_EMPTY = 5,
     CUDA_NODE_ALLOC = 10,
     CUDA_NODE_FREE = 11,
     CUDA_NODE_BRANCH = 13,

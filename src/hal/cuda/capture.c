@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
 #include "hal/cuda/queues.h"
@@ -258,6 +260,64 @@ static rp_status check_node(cuda_device *d, void *node, rp_error *err) {
     return RP_OK;
 }
 
+/* --- what was recorded ------------------------------------------------------------------------ */
+
+static void tell_kernel(const cuda_device *d, void *node, base_buf *b) {
+    cuda_kernel_node k = {0};
+    const char *name = NULL;
+    if (d->cu.node_kernel(node, &k) != 0) return;
+    if (k.function) (void)d->cu.function_name(&name, k.function);
+    base_buf_printf(b, " %s blocks %ux%ux%u threads %ux%ux%u", name ? name : "of a library",
+                    k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2]);
+}
+
+static void tell_copy(const cuda_device *d, void *node, base_buf *b) {
+    cuda_copy_3d c = {0};
+    if (d->cu.node_copy(node, &c) != 0) return;
+    const size_t rows = (c.height ? c.height : 1) * (c.depth ? c.depth : 1);
+    base_buf_printf(b, " %zu bytes%s%s", c.width * rows,
+                    is_host(d, &c.from) ? " from the host" : "",
+                    is_host(d, &c.to) ? " to the host" : "");
+}
+
+static void tell_node(const cuda_device *d, void *node, size_t i, base_buf *b) {
+    static const char *const names[] = {
+        [CUDA_NODE_KERNEL] = "LAUNCH", [CUDA_NODE_COPY] = "COPY  ",
+        [CUDA_NODE_FILL] = "FILL",     [CUDA_NODE_HOST] = "CALL",
+        [CUDA_NODE_EMPTY] = "NOTHING", [CUDA_NODE_BRANCH] = "BRANCH"};
+    int type = -1;
+    const bool known = d->cu.node_type(node, &type) == 0 && type >= 0 &&
+                       (size_t)type < sizeof names / sizeof *names && names[type];
+    if (known)
+        base_buf_printf(b, "%4zu %s", i, names[type]);
+    else
+        base_buf_printf(b, "%4zu NODE   of type %d", i, type);
+    if (type == CUDA_NODE_KERNEL) tell_kernel(d, node, b);
+    if (type == CUDA_NODE_COPY) tell_copy(d, node, b);
+    base_buf_putc(b, '\n');
+}
+
+/* As hal_log_replay tells a list. Bodies follow the graph that has them. */
+static void tell_nodes(const cuda_device *d, const char *label) {
+    base_buf b;
+    rp_error none = {0};
+    if (!base_log_on(RP_LOG_CH_BYTECODE, false)) return;
+    base_buf_init(&b, 0);
+    for (uint32_t k = 0; k <= d->captured.n_bodies; k++) {
+        void **node = NULL, *graph = k ? d->captured.body[k - 1] : d->captured.graph;
+        size_t n = 0;
+        if (nodes_of(d, graph, &node, &n, &none) != RP_OK) continue;
+        if (k == 0)
+            base_buf_printf(&b, "REPLAY LIST %s: %zu nodes of the driver\n", label ? label : "", n);
+        else
+            base_buf_printf(&b, "BODY %u: %zu nodes\n", k, n);
+        for (size_t i = 0; i < n; i++) tell_node(d, node[i], i, &b);
+        base_free(node);
+    }
+    if (!b.failed && b.data) base_log_ch(RP_LOG_CH_BYTECODE, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
 rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out, uint32_t *out_n,
                            rp_error *err) {
     cuda_device *d = (cuda_device *)base;
@@ -273,6 +333,7 @@ rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out,
     if (out && st == RP_OK) st = cuda_capture_check(d, code, "ending a capture", err);
     if (out && st == RP_OK) st = each_node(d, check_node, &n, err);
     if (out && st == RP_OK) {
+        tell_nodes(d, label);
         void *graph = d->captured.graph;
         d->captured.graph = NULL;
         st = cuda_graph_adopt(d, graph, n, label, out, err);

@@ -198,13 +198,10 @@ CU(emu_graph_edges, "cuGraphGetEdges_v2", void *graph, void **from, void **to, c
 }
 
 CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
-    static const int types[] = {[KERNEL] = 0,
-                                [COPY] = CUDA_NODE_COPY,
-                                [COPY_2D] = CUDA_NODE_COPY,
-                                [SET] = 2,
-                                [BRANCH] = CUDA_NODE_BRANCH,
-                                [ALLOC] = CUDA_NODE_ALLOC,
-                                [FREE] = CUDA_NODE_FREE};
+    static const int types[] = {
+        [KERNEL] = 0,           [COPY] = CUDA_NODE_COPY,     [COPY_2D] = CUDA_NODE_COPY,
+        [SET] = CUDA_NODE_FILL, [BRANCH] = CUDA_NODE_BRANCH, [ALLOC] = CUDA_NODE_ALLOC,
+        [FREE] = CUDA_NODE_FREE};
     *out = types[((const emu_node *)node)->kind];
     return 0;
 }
@@ -212,7 +209,10 @@ CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
 CU(emu_node_kernel, "cuGraphKernelNodeGetParams_v2", void *node, cuda_kernel_node *out) {
     emu_node *k = node;
     if (k->kind != KERNEL) return INVALID;
-    *out = (cuda_kernel_node){.function = (void *)(uintptr_t)k->f, .parameters = k->parameters};
+    *out = (cuda_kernel_node){.function = (void *)(uintptr_t)k->f,
+                              .grid = {(unsigned)k->grid, 1, 1},
+                              .block = {(unsigned)k->threads, 1, 1},
+                              .parameters = k->parameters};
     return 0;
 }
 
