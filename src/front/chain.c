@@ -21,9 +21,8 @@ typedef struct front_link {
 struct front_chain {
     front_link *link; /* n */
     uint32_t n, n_slots, n_in, n_out;
-    uint32_t *out; /* the slot of each output of the graph */
-    bool *
-        copied; /* of each: an input that was written, whose memory is the caller's, or an output again */
+    uint32_t *out;       /* the slot of each output of the graph */
+    bool *copied;        /* of each: an input that was written, or an earlier output */
     front_places *stays; /* NULL: inputs may move */
 };
 
