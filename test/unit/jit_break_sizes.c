@@ -179,7 +179,7 @@ static void a_size_too_long_behind_a_break_is_a_number(void **state) {
     (void)state;
     NOT_ELSEWHERE("sizes are learnt by the host");
     heard_start(&said, "dynamic");
-    check_like_level_0(long_size, "level=1", NULL, 6);
+    check_like_level_0(long_size, "level=1", NULL, 7);
     CHECK_HEARD(&said, "sizes of forward are numbers: test/unit/jit_break_sizes.c:");
     heard_done(&said);
 }
