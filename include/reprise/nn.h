@@ -118,7 +118,7 @@ RP_API rp_tensor rp_sdpa_lse(const rp_sdpa_args *a, rp_tensor *lse);
 /* Attention over B sequences of several lengths, which lie one behind the other: sequence i has rows cu_q[i] to cu_q[i+1] - 1 of q and rows
  * cu_k[i] to cu_k[i+1] - 1 of k and v, and its rows see those columns alone. torch.nn.attention.varlen, flash_attn_varlen_func. */
 typedef struct rp_varlen_args {
-    rp_tensor q;          /* [T,H,D] */
+    rp_tensor q;          /* [T,H,D]; T and S may be 0 */
     rp_tensor k, v;       /* [S,KV,D] and [S,KV,DV]; KV divides H: heads of a group share */
     rp_tensor cu_q, cu_k; /* [B+1], i32 or i64, ascending; a sequence may be empty */
     rp_dim max_q, max_k;  /* the rows, and the columns, that any sequence has; zero: T and S */

@@ -10,11 +10,12 @@ typedef struct spans {
     rp_dim n, room, rows; /* sequences; of each; of all */
 } spans;
 
-static bool spans_of(rp_tensor cu, rp_dim most, rp_dim rows, spans *out) {
+/* `looked_up`: the rows of what they are taken from. */
+static bool spans_of(rp_tensor cu, rp_dim most, rp_dim rows, rp_dim looked_up, spans *out) {
     int64_t given;
     if (!trace_at_least(cu.graph, rp_tensor_dim(cu, 0), 2)) return false;
     *out = (spans){.n = rp_dim_sub(rp_tensor_dim(cu, 0), 1), .rows = rows, .room = most};
-    if (rp_dim_is_const(most, &given) && given <= 0) out->room = rows;
+    if (rp_dim_is_const(most, &given) && given <= 0) out->room = looked_up;
     cu = rp_cast(cu, RP_DTYPE_I32);
     out->begin = rp_slice(cu, 0, 0, out->n);
     out->end = rp_slice(cu, 0, 1, rp_dim_add(out->n, 1));
@@ -69,6 +70,11 @@ static rp_tensor unbatched(rp_tensor y, const spans *s, double none) {
     return rp_where(in, y, rp_const(g, rp_tensor_dtype(y), none));
 }
 
+/* x with a row of zeros behind it where it may have none, since something is looked up in it. */
+static rp_tensor with_a_row(rp_tensor x) {
+    return trace_at_least(x.graph, rp_tensor_dim(x, 0), 1) ? x : rp_pad(x, 0, 0, 1, 0);
+}
+
 static bool fits(const rp_varlen_args *a) {
     rp_graph *g = a->q.graph;
     rp_shape q = rp_tensor_shape(a->q), k = rp_tensor_shape(a->k), v = rp_tensor_shape(a->v);
@@ -77,11 +83,11 @@ static bool fits(const rp_varlen_args *a) {
     bool ok = q.rank == 3 && k.rank == 3 && v.rank == 3 && trace_equal(g, k.dim[0], v.dim[0]) &&
               trace_equal(g, k.dim[1], v.dim[1]) && trace_equal(g, q.dim[2], k.dim[2]) &&
               trace_number(g, q.dim[1], &h) && trace_number(g, k.dim[1], &kv) && kv > 0 &&
-              h % kv == 0 && trace_at_least(g, q.dim[0], 1) && trace_at_least(g, k.dim[0], 1);
+              h % kv == 0;
     if (!ok && trace_ready(g))
         (void)rp_fail(&g->err, RP_INVALID,
                       "varlen_attention: wants q [T,H,D], k [S,KV,D] and v [S,KV,DV] with KV "
-                      "dividing H, none of them empty; not %s, %s and %s",
+                      "dividing H; not %s, %s and %s",
                       trace_type_text(g, a->q).s, trace_type_text(g, a->k).s,
                       trace_type_text(g, a->v).s);
     return ok;
@@ -106,8 +112,11 @@ rp_tensor rp_varlen_attention(const rp_varlen_args *a, rp_tensor *lse) {
     rp_graph *g = a->q.graph;
     if (lse) *lse = trace_bad(g);
     if (!fits(a)) return trace_bad(g);
-    if (!are_cuts(a->cu_q, a->cu_k) || !spans_of(a->cu_q, a->max_q, rp_tensor_dim(a->q, 0), &q) ||
-        !spans_of(a->cu_k, a->max_k, rp_tensor_dim(a->k, 0), &k) || a->window < 0) {
+    rp_tensor from_q = with_a_row(a->q), from_k = with_a_row(a->k), from_v = with_a_row(a->v);
+    if (!are_cuts(a->cu_q, a->cu_k) ||
+        !spans_of(a->cu_q, a->max_q, rp_tensor_dim(a->q, 0), rp_tensor_dim(from_q, 0), &q) ||
+        !spans_of(a->cu_k, a->max_k, rp_tensor_dim(a->k, 0), rp_tensor_dim(from_k, 0), &k) ||
+        a->window < 0) {
         if (trace_ready(g))
             (void)rp_fail(
                 &g->err, RP_INVALID,
@@ -117,9 +126,9 @@ rp_tensor rp_varlen_attention(const rp_varlen_args *a, rp_tensor *lse) {
         return trace_bad(g);
     }
     rp_tensor rows = rows_of(&q), cols = rows_of(&k);
-    rp_sdpa_args one = {.q = batch_of(a->q, rows),
-                        .k = batch_of(a->k, cols),
-                        .v = values_of(a->v, &k, cols),
+    rp_sdpa_args one = {.q = batch_of(from_q, rows),
+                        .k = batch_of(from_k, cols),
+                        .v = values_of(from_v, &k, cols),
                         .mask = seen_of(a, &q, &k, rows, cols),
                         .scale = a->scale,
                         .softcap = a->softcap};

@@ -509,8 +509,8 @@ static const struct {
      "varlen_attention: wants cu_q and cu_k of one type i32[B+1] or i64[B+1], B at least 1, and a "
      "window of 0 or more; not i32[3], i32[4] and 0"},
     {rows_of_two_lengths,
-     "varlen_attention: wants q [T,H,D], k [S,KV,D] and v [S,KV,DV] with KV dividing H, none of "
-     "them empty; not f32[5,2,4], f32[5,2,4] and f32[6,2,4]"},
+     "varlen_attention: wants q [T,H,D], k [S,KV,D] and v [S,KV,DV] with KV dividing H; not "
+     "f32[5,2,4], f32[5,2,4] and f32[6,2,4]"},
     {quantized_to_i32, "quantize_affine: f32[5,2] as i32; it gives i8, u8, f8e4m3fn and f8e5m2"},
     {qparams_of_integers, "choose_qparams: wants floats, not i32[5,2]"},
     {scales_of_no_blocks,

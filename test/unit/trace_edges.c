@@ -275,6 +275,55 @@ static void an_axis_may_be_empty(void **state) {
     }
 }
 
+/* Rows, or columns that nobody sees then, may be none: of sizes that are known and of those that are not, and where a sequence has room for more. */
+static void sequences_may_be_empty(void **state) {
+    static const int64_t sizes[][2] = {{0, 0}, {0, 3}, {3, 0}, {3, 2}};
+    static const double values[] = {0.5, -1, 2, 0.25, 1, -0.5};
+    (void)state;
+    for (int way = 0; way < 4; way++)
+        for (int i = 0; i < 4; i++) {
+            rp_error err = {0};
+            rp_graph *g = rp_graph_new("edges");
+            const bool known = way % 2;
+            const rp_dim most = rp_dim_const(way / 2 * 3);
+            const int64_t t = sizes[i][0], s = sizes[i][1];
+            rp_dim rows = known ? rp_dim_const(t) : rp_symbol(g, "T", 0, 3);
+            rp_dim columns = known ? rp_dim_const(s) : rp_symbol(g, "S", 0, 3);
+            const double cut_q[] = {0, t < 2 ? t : 2, t}, cut_k[] = {0, s < 1 ? s : 1, s};
+            const rp_varlen_args a = {.q = rp_input(g, "q", RP_DTYPE_F32, RP_SHAPE(rows, 1, 2)),
+                                      .k = rp_input(g, "k", RP_DTYPE_F32, RP_SHAPE(columns, 1, 2)),
+                                      .v = rp_input(g, "v", RP_DTYPE_F32, RP_SHAPE(columns, 1, 1)),
+                                      .cu_q = row_of(g, RP_DTYPE_I32, cut_q, 3),
+                                      .cu_k = row_of(g, RP_DTYPE_I32, cut_k, 3),
+                                      .max_q = most,
+                                      .max_k = most};
+            rp_tensor out[2];
+            out[0] = rp_varlen_attention(&a, &out[1]);
+            CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+            double x[3][6];
+            for (int k = 0; k < 3; k++) memcpy(x[k], values, sizeof values);
+            ir_value in[3], y[2] = {0};
+            for (int k = 0; k < 3; k++)
+                in[k] = (ir_value){.rank = 3,
+                                   .dim = {k ? s : t, 1, k < 2 ? 2 : 1},
+                                   .n = (k ? s : t) * (k < 2 ? 2 : 1),
+                                   .data = x[k]};
+            const int64_t symbols[] = {t, s};
+            CHECK_OK(ir_eval(trace_graph_ir(g), in, NULL, NULL, known ? NULL : symbols, y, &err),
+                     &err);
+            assert_int_equal(y[0].n, t);
+            assert_int_equal(y[1].n, t);
+            /* A sequence of one column gives its value, one of none gives 0. */
+            for (int k = 0; k < t; k++) {
+                assert_true(y[0].data[k] == (s == 0 ? 0 : values[k / 2]));
+                assert_true(s == 0 ? y[1].data[k] == -(double)INFINITY : isfinite(y[1].data[k]));
+            }
+            ir_value_done(&y[0]);
+            ir_value_done(&y[1]);
+            rp_graph_free(g);
+        }
+}
+
 /* Attention in double precision; the first row sees nothing. */
 static void attention_of_doubles(void **state) {
     static const double x[] = {0.5, -1, 2, 0.25}, sees[] = {0, 0, 1, 1};
@@ -694,6 +743,7 @@ int main(void) {
         cmocka_unit_test(attention_of_doubles),
         cmocka_unit_test(softmax_of_nothing),
         cmocka_unit_test(an_axis_may_be_empty),
+        cmocka_unit_test(sequences_may_be_empty),
         cmocka_unit_test(places_of_two_indices),
         cmocka_unit_test(places_of_a_scatter),
         cmocka_unit_test(steps_of_any_length),
