@@ -848,7 +848,7 @@ static void a_bad_moment_long_ago_is_forgotten(void **state) {
                late = kernel(late_kernel, NULL, 0, NULL, N, 1);
     const hal_counters *c = hal_device_counters(d);
     for (int tries = 0; periods < 2; tries++) {
-        assert_true(tries < 2000);
+        assert_true(tries < 20000); /* more where others use the processors */
         uint64_t alone = c->crowded_lists, period;
         CHECK_OK(d->ops->launch(d, &quick, 1, 0, &err), &err);
         CHECK_OK(d->ops->launch(d, &late, 1, 0, &err), &err);
