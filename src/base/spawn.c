@@ -351,7 +351,7 @@ static char speaks[] = "LC_ALL=C";
 /* The environment with that in front, and a TMPDIR that is the caller's to free, or NULL; what follows is borrowed. */
 static char **env_with(char *tmpdir) {
     size_t n = 0, kept = 0;
-    while (environ[n]) n++;
+    while (environ && environ[n]) n++; /* NULL: after clearenv */
     char **env = base_alloc_array(n + 3, sizeof *env);
     if (!env) return NULL;
     env[kept++] = speaks;

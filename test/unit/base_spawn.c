@@ -408,6 +408,19 @@ static void nothing_starts_without_path(void **state) {
     base_free(path);
 }
 
+static void programs_run_without_an_environment(void **state) {
+    (void)state;
+    rp_error err = {0};
+    int code = -1;
+    char **kept = environ;
+    const char *const argv[] = {"/bin/sh", "-c", "exit 7", NULL};
+    environ = NULL; /* as clearenv leaves it */
+    rp_status st = base_spawn(argv, NULL, &code, &err);
+    environ = kept;
+    CHECK_OK(st, &err);
+    assert_int_equal(code, 7);
+}
+
 static void survives_each_failure(void **state) {
     (void)state;
     size_t live = base_live();
@@ -582,6 +595,7 @@ int main(void) {
         cmocka_unit_test(all_can_be_killed),
         cmocka_unit_test(large_output_meets_the_ceiling),
         cmocka_unit_test(nothing_starts_without_path),
+        cmocka_unit_test(programs_run_without_an_environment),
         cmocka_unit_test(survives_each_failure),
         cmocka_unit_test(environment_table),
         cmocka_unit_test(accepted_words),
