@@ -144,7 +144,7 @@ RP_API rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) RP_
 RP_API rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) RP_MUST_USE;
 /* A report of the function so far, in the form of torch's explain: calls, graphs, ops and breaks with the line that each is at; each entry with its number as logs have it,
  * what made it, its graphs with their ops and times, and its guards; calls that ran op by op and why; limits. It is for people, and changes. Owned by
- * the caller (rp_free). The log channel `explain` has it when the function is freed or reset, and by REPRISE_LOGS when the process ends. */
+ * the caller (rp_free). The log channel `explain` has it when the function is freed or reset, and, where REPRISE_LOGS is set and the channel was on when the function was made, when the process ends. */
 RP_API rp_status rp_jit_explain(rp_jit *f, char **out, rp_error *err) RP_MUST_USE;
 
 /* ---- for functions ---- */

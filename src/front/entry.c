@@ -344,7 +344,8 @@ rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer
                         size_t *total, rp_error *err) {
     size_t at = 0, bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!autograph_bytes(&out[i], &bytes) || !base_add_size(at, bytes + ALIGN - 1, &bytes))
+        if (!autograph_bytes(&out[i], &bytes) || !base_add_size(bytes, ALIGN - 1, &bytes) ||
+            !base_add_size(at, bytes, &bytes))
             return rp_fail(err, RP_NOMEM, "a result of a size that no memory has");
         if (placed) placed[i].data = (void *)((uintptr_t)block + at);
         at = bytes / ALIGN * ALIGN;

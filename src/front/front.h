@@ -220,6 +220,8 @@ struct rp_jit {
     uint64_t pieces, by_backend;         /* of the graphs */
     front_notes notes;                   /* for its report */
     struct rp_jit *next_live, **at_live; /* of those that are told at the end (report.c) */
+    bool told;                           /* at the end, with so many calls */
+    uint64_t told_calls;
     uint32_t ways;    /* kept behind breaks since a reset, beside the first of each */
     bool ways_warned; /* that some are not kept */
     uint64_t break_told[FRONT_BREAKS_TOLD]; /* hashes of what the log has said, the oldest goes */

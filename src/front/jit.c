@@ -188,7 +188,7 @@ rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err)
 void rp_jit_free(rp_jit *f) {
     if (!f) return;
     front_report_leave(f);
-    front_report_log(f);
+    front_report_last(f);
     front_limits_leave(f->fn, f->n_entries);
     release(f);
 }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -189,9 +190,9 @@ static uint64_t ops_of(const rp_jit *f) {
     return n;
 }
 
+/* By who holds f->lock. */
 static void put_report(rp_jit *f, base_buf *out) {
     typedef unsigned long long number;
-    (void)pthread_mutex_lock(&f->lock);
     base_buf_printf(out, "Function %s (%s:%d) [%u]\n", f->name, f->file, f->line, f->id);
     base_buf_printf(out,
                     "Calls: %llu: %llu by an entry, %llu made one, %llu op by op, %llu failed\n",
@@ -205,38 +206,61 @@ static void put_report(rp_jit *f, base_buf *out) {
     put_limits(f, out);
     if (f->notes.left_out)
         base_buf_printf(out, "%llu notes more were not kept\n", (number)f->notes.left_out);
-    (void)pthread_mutex_unlock(&f->lock);
+}
+
+/* Logs what was put, and frees it. */
+static void log_report(base_buf *b) {
+    if (!b->failed && b->len) b->data[b->len - 1] = 0; /* the log ends lines */
+    if (!b->failed) base_log_ch(RP_LOG_CH_EXPLAIN, false, "%s", b->data);
+    base_buf_done(b);
 }
 
 void front_report_log(rp_jit *f) {
     base_buf b;
     if (!base_log_on(RP_LOG_CH_EXPLAIN, false)) return;
     base_buf_init(&b, 0);
+    (void)pthread_mutex_lock(&f->lock);
     put_report(f, &b);
-    if (!b.failed && b.len) b.data[b.len - 1] = 0; /* the log ends lines */
-    if (!b.failed) base_log_ch(RP_LOG_CH_EXPLAIN, false, "%s", b.data);
-    base_buf_done(&b);
+    (void)pthread_mutex_unlock(&f->lock);
+    log_report(&b);
 }
 
 /* --- functions that nobody frees -------------------------------------------------------------- */
 
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER; /* what follows */
-static rp_jit *live;
-static bool at_end; /* tell_live is to be called */
+static rp_jit *live, **live_end = &live;
+static pid_t at_end_of; /* the process at whose end tell_live is to be called */
 
-/* The process ends: nobody is waited for. A callback of the program's may be gone, and is not called. */
+/* The process ends: a function that another thread holds is left out. A child that was forked tells nothing: these are its parent's, and
+ * who holds their locks is not there. A callback of the program's may be gone, and is not called. */
 static void tell_live(void) {
-    if (!base_log_by_environment() || pthread_mutex_trylock(&live_lock) != 0) return;
-    for (rp_jit *f = live; f; f = f->next_live) front_report_log(f);
+    if (getpid() != at_end_of || !base_log_by_environment() ||
+        !base_log_on(RP_LOG_CH_EXPLAIN, false) || pthread_mutex_trylock(&live_lock) != 0)
+        return;
+    for (rp_jit *f = live; f; f = f->next_live) {
+        base_buf b;
+        if (pthread_mutex_trylock(&f->lock) != 0) continue;
+        base_buf_init(&b, 0);
+        put_report(f, &b);
+        f->told = true;
+        f->told_calls = f->calls;
+        (void)pthread_mutex_unlock(&f->lock);
+        log_report(&b);
+    }
     (void)pthread_mutex_unlock(&live_lock);
+}
+
+void front_report_last(rp_jit *f) {
+    if (!f->told || f->told_calls != f->calls) front_report_log(f);
 }
 
 void front_report_join(rp_jit *f) {
     if (!base_log_on(RP_LOG_CH_EXPLAIN, false) || !base_log_by_environment()) return;
     (void)pthread_mutex_lock(&live_lock);
-    at_end = at_end || atexit(tell_live) == 0;
-    for (f->at_live = &live; *f->at_live;) f->at_live = &(*f->at_live)->next_live;
-    *f->at_live = f;
+    if (at_end_of != getpid() && atexit(tell_live) == 0) at_end_of = getpid();
+    f->at_live = live_end;
+    *live_end = f;
+    live_end = &f->next_live;
     (void)pthread_mutex_unlock(&live_lock);
 }
 
@@ -244,6 +268,7 @@ void front_report_leave(rp_jit *f) {
     (void)pthread_mutex_lock(&live_lock);
     if (f->at_live) *f->at_live = f->next_live;
     if (f->next_live) f->next_live->at_live = f->at_live;
+    if (live_end == &f->next_live) live_end = f->at_live;
     (void)pthread_mutex_unlock(&live_lock);
 }
 
@@ -252,7 +277,9 @@ rp_status rp_jit_explain(rp_jit *f, char **out, rp_error *err) {
     if (!f || !out) return rp_fail(err, RP_INVALID, "rp_jit_explain: function or out is NULL");
     base_buf b;
     base_buf_init(&b, 0);
+    (void)pthread_mutex_lock(&f->lock);
     put_report(f, &b);
+    (void)pthread_mutex_unlock(&f->lock);
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK)
         *out = base_buf_take(&b);

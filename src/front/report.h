@@ -19,6 +19,8 @@ void front_note_graph(rp_jit *f, const rp_graph *g, uint32_t entry, double ms,
                       const rp_compiled_info *info);
 /* On the channel explain, where that is on. */
 void front_report_log(rp_jit *f);
+/* The same when f is freed, unless the end of the process has told all of it. */
+void front_report_last(rp_jit *f);
 /* Where REPRISE_LOGS asks for it, a function that is still there when the process ends is reported then: between these two. */
 void front_report_join(rp_jit *f);
 void front_report_leave(rp_jit *f);
