@@ -427,7 +427,8 @@ static rp_status size_slots(const api_links *l, rp_error *err) {
 static rp_status lay_out(api_links *l, char *block, uint32_t first, size_t *total, rp_error *err) {
     size_t at = 0, bytes = 0;
     for (uint32_t i = first; i < l->n_slots; i++) {
-        if (!autograph_bytes(&l->slot[i], &bytes) || !base_add_size(at, bytes + ALIGN - 1, &bytes))
+        if (!autograph_bytes(&l->slot[i], &bytes) || !base_add_size(bytes, ALIGN - 1, &bytes) ||
+            !base_add_size(at, bytes, &bytes))
             return rp_fail(err, RP_NOMEM, "a value between pieces of a size that no memory has");
         l->slot[i].data = block ? block + at : NULL;
         at = bytes / ALIGN * ALIGN;

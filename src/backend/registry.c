@@ -160,8 +160,8 @@ rp_status backend_load(const rp_backend_desc *d, const rp_graph *g,
                        rp_callable *out, rp_error *err) {
     rp_error why = {0};
     rp_callable made = {0};
-    rp_status st = d->ready ? d->ready(d->user, &why) : RP_OK;
-    if (st == RP_OK) st = d->load(d->user, g, options, handle, size, &made, &why);
+    RP_TRY(backend_ready(d, err));
+    rp_status st = d->load(d->user, g, options, handle, size, &made, &why);
     if (st != RP_OK) return failed(d, "loading a handle", st, &why, err);
     if (!made.run)
         return rp_fail(err, RP_INVALID, "backend %s gave a callable without `run`", d->name);

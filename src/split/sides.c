@@ -163,12 +163,26 @@ static uint32_t weight_of(const ir_node *n) {
     return n->op == IR_result || split_repeats(n) ? 0 : 1;
 }
 
-/* The lightest of the taken pieces that still weigh something, of equal ones the last. */
-static uint32_t lightest(const split_sides *s, const uint32_t *weight) {
-    uint32_t at = SPLIT_NO_PIECE;
+/* What the lightest of the taken pieces weigh that still weigh something. */
+static uint32_t least_weight(const split_sides *s, const uint32_t *weight) {
+    uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < s->n; i++)
-        if (s->taken[i] && weight[i] && (at == SPLIT_NO_PIECE || weight[i] <= weight[at])) at = i;
-    return at;
+        if (s->taken[i] && weight[i] && weight[i] < least) least = weight[i];
+    return least;
+}
+
+/* Gives up the lightest ones until `most` are left, of equal ones the last first; a pass for each weight that there is. */
+static uint32_t drop_lightest(const split_sides *s, uint32_t *weight, uint32_t left,
+                              uint32_t most) {
+    while (left > most) {
+        const uint32_t least = least_weight(s, weight);
+        for (uint32_t i = s->n; i-- > 0 && left > most;) {
+            if (!s->taken[i] || weight[i] != least) continue;
+            weight[i] = 0;
+            left--;
+        }
+    }
+    return left;
 }
 
 /* Those that are given up weigh nothing. Whether there are such. */
@@ -181,8 +195,7 @@ static bool weigh(const worker *w, const split_sides *s, uint32_t *weight, uint3
         if (weight[i] < 2) weight[i] = 0;
         left += s->taken[i] && weight[i];
     }
-    for (; left > most; left--) weight[lightest(s, weight)] = 0;
-    return left < s->n_taken;
+    return drop_lightest(s, weight, left, most) < s->n_taken;
 }
 
 /* Whether there are such. */
