@@ -42,7 +42,7 @@ typedef struct rp_backend_desc {
     /* (optional) Whether it can work here: a library is there. A failure is that of every compile. Any thread, several at once. */
     rp_status (*ready)(void *user, rp_error *err);
     /* Fills *out for g, in which nothing is left that no output or write needs. g is read-only and stays until out->free has returned. Any thread, several at once.
-     * RP_UNSUPPORTED says that it does not take this graph, which may be a piece of one (supports), and why: inductor compiles it then, with a warning, a note in the configuration and the reason in
+     * RP_UNSUPPORTED says that it does not take this graph, which may be a piece of one (supports; at level 3 what is between splitting ops), and why: inductor compiles it then, with a warning, a note in the configuration and the reason in
      * rp_compiled_info and rp_output_reason. Another failure is that of the compile; rp_jit_run runs the function op by op then where suppress_errors says so. err is never NULL. */
     rp_status (*compile)(void *user, const rp_graph *g, const rp_backend_options *options,
                          rp_callable *out, rp_error *err);
@@ -58,8 +58,8 @@ typedef struct rp_backend_desc {
     rp_status (*load)(void *user, const rp_graph *g, const rp_backend_options *options,
                       const void *handle, size_t size, rp_callable *out, rp_error *err);
     /* (optional) Whether it takes node i of g, where what the node reads may be its operands in the same graph or inputs: RP_OK, or RP_UNSUPPORTED and why. Asked of all
-     * nodes but inputs, params and states, before compile: where it takes not all of them, or g has params or states, compile is given pieces, graphs of nodes that it
-     * takes, whose params are inputs; inductor compiles the rest. NULL: compile is given all of a graph. Another failure is that of the compile. Any thread, several at once. err is never NULL. */
+     * nodes but inputs, params, states and splitting ops, before compile, and again of a graph that was rewritten in between: where it takes not all of them, or g has params or states, compile is given pieces, graphs of nodes that it
+     * takes, whose params are inputs; inductor compiles the rest. NULL: it takes each node; compile is given all of a graph, or at level 3 what is between splitting ops, whose params are inputs. Another failure is that of the compile. Any thread, several at once. err is never NULL. */
     rp_status (*supports)(void *user, const rp_graph *g, uint32_t i, rp_error *err);
 } rp_backend_desc;
 
