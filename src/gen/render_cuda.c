@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 BASE_EMBED(prelude_h);
@@ -193,15 +192,16 @@ const char *gen_cuda_how(kir_reduce how) {
 }
 
 /* How often each of the team runs the body of a loop, where that is one small number, so that what it loads is on the way at once; 0: it is not. */
-static int times_of(const gen_render *r, kir_ref at, const char *n) {
+static int times_of(const gen_render *r, kir_ref at) {
     const sched_kind kind = r->s->steps[at].kind;
     const int64_t threads = r->s->launch.threads;
     const int64_t team = kind == SCHED_WARP ? threads / 32 : is_warp(r, at) ? 32 : threads;
-    char *end;
-    const int64_t extent = strtoll(n, &end, 10);
+    int64_t extent;
     if (r->item || r->warp || r->threads || r->f->form != KIR_KERNEL || gen_cuda_is_half(r, at))
         return 0;
-    if ((kind != SCHED_WARP && kind != SCHED_THREAD) || strcmp(end, "LL") != 0) return 0;
+    if ((kind != SCHED_WARP && kind != SCHED_THREAD) ||
+        !kir_const_value(r->f, r->f->insts[at].in[0], &extent))
+        return 0;
     return extent % team == 0 && extent / team <= MOST_TIMES ? (int)(extent / team) : 0;
 }
 
@@ -219,7 +219,7 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         gen_cuda_barrier(r, at);
         return;
     }
-    const int times = times_of(r, at, n);
+    const int times = times_of(r, at);
     if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
     if (times) {
         gen_line(r, "#pragma unroll");

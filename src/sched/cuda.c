@@ -12,7 +12,6 @@
 #define MAX_THREADS 1024      /* RK_BLOCK */
 #define WARP_WORK 16          /* iterations that are worth a warp */
 #define WARPS_THREADS 256     /* of blocks whose warps take iterations, where they are many: */
-#define ENOUGH (132 << 10)    /* threads of all blocks */
 #define MAX_SHARED (40 << 10) /* of 48 KB; the rest is for reductions */
 
 static bool has_blocks(const kir_func *f) {
@@ -83,7 +82,8 @@ static uint32_t threads_of(const sched *s) {
         if (n > widest) widest = n;
     }
     if (widest > MAX_THREADS) widest = MAX_THREADS;
-    while (warps && widest > WARPS_THREADS && items >= ENOUGH / (widest / 2)) widest /= 2;
+    while (warps && widest > WARPS_THREADS && items >= SCHED_ENOUGH_THREADS / (widest / 2))
+        widest /= 2;
     return (uint32_t)((widest + SCHED_TEAM - 1) / SCHED_TEAM * SCHED_TEAM);
 }
 

@@ -146,11 +146,13 @@ static kir_ref warps_around(const sched *s, kir_ref at) {
 }
 
 /* Something else than [at, end] in one iteration of the loop at `around` has to do with the buffer. Other iterations, which are independent,
- * have nothing to do with the same elements. */
+ * have nothing to do with the same elements, unless a loop between them comes here again. */
 static bool meets(const sched *s, uint32_t buf, kir_ref at, kir_ref end, kir_ref around) {
     for (kir_ref i = around + 1; i < s->steps[around].end; i++) {
         const kir_inst *in = &s->f->insts[i];
         if (i >= at && i <= end) continue;
+        if (i < at && s->steps[i].end > end && (in->op == KIR_LOOP || in->op == KIR_REDUCE))
+            return true;
         if ((in->op == KIR_LOAD || in->op == KIR_STORE) && kir_same_memory(s->f, in->u.buf, buf))
             return true;
     }

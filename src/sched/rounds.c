@@ -6,14 +6,14 @@
 #include "sched/rules.h"
 
 enum {
-    LEAST = 64,         /* threads of a row, .. */
-    MOST = 256,         /* .. a quarter of RK_BLOCK, so that what they exchange is used, .. */
-    MOST_OF_SUMS = 128, /* .. and where nothing but reductions is to be done */
+    LEAST = 64, /* threads of a row, .. */
+    MOST =
+        256, /* .. where blocks are many: a quarter of RK_BLOCK, so that what they exchange is used, .. */
+    MOST_OF_SUMS = 128, /* .. and where nothing but reductions is to be done, .. */
     EACH = 8,           /* elements of a thread */
     AT_ONCE = 16,       /* loads of a thread */
     FEW_ITEMS = 128,    /* fewer than multiprocessors */
-    ENOUGH = 132 << 10, /* threads of all blocks, half of what a GPU has room for */
-    MOST_ALONE = 1024   /* RK_BLOCK */
+    MOST_ALONE = 1024   /* .. and where they are few; RK_BLOCK */
 };
 
 bool sched_may_have_rounds(const sched *s, kir_ref at) {
@@ -57,7 +57,8 @@ uint32_t sched_threads_of_rows(const sched *s) {
     uint32_t threads = LEAST;
     if (widest <= LEAST) return 0;
     while (threads < most && threads * each < widest) threads *= 2;
-    while (threads < MOST_ALONE && items < ENOUGH / threads && threads * EACH < widest)
+    while (threads < MOST_ALONE && items < SCHED_ENOUGH_THREADS / threads &&
+           threads * EACH < widest)
         threads *= 2;
     return threads;
 }

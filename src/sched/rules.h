@@ -5,6 +5,8 @@
 #include "kir/inst.h"
 #include "sched/sched.h"
 
+#define SCHED_ENOUGH_THREADS (132 << 10) /* of all blocks: half of what an H100 has room for */
+
 #define SCHED_LANES 16        /* of a sum, by definition (kir.h) */
 #define SCHED_TEAM 32         /* threads of a warp */
 #define SCHED_SM_THREADS 2048 /* of a multiprocessor */
