@@ -386,6 +386,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf_init(&source, 0);
     lower_options lo = {.isa = d->opt->isa,
                         .exact = d->opt->exact,
+                        .shared = d->opt->nvrtc ? compile_nvrtc_shared(d->opt->nvrtc->arch) : 0,
                         .built_in = d->opt->built_in,
                         .threads = d->opt->launch_threads,
                         .packed = d->opt->last > 0,

@@ -112,6 +112,7 @@ rp_status compile_lower(const compile_options *opt, const split_piece *sp,
                                  .piece = true};
     const lower_options lo = {.isa = opt->isa,
                               .exact = opt->exact,
+                              .shared = opt->nvrtc ? compile_nvrtc_shared(opt->nvrtc->arch) : 0,
                               .built_in = opt->built_in,
                               .threads = opt->launch_threads,
                               .packed = opt->last > 0,

@@ -42,6 +42,16 @@ uint32_t compile_nvrtc_bits(const char *arch) {
     return UINT32_C(1) << 31 | n;
 }
 
+uint32_t compile_nvrtc_shared(const char *arch) {
+    static const struct {
+        uint32_t arch, kilobytes;
+    } known[] = {{80, 163}, {87, 163}, {90, 227}, {100, 227}, {101, 227}, {103, 227}};
+    const uint32_t n = compile_nvrtc_bits(arch) & ~(UINT32_C(1) << 31);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].arch == n) return known[i].kilobytes << 10;
+    return 99 << 10;
+}
+
 rp_status compile_nvrtc_keep(const compile_nvrtc *n, const char *code, size_t size,
                              base_hash128 key, cache_store *store, rp_error *err) {
     rp_status st = RP_OK;

@@ -23,5 +23,7 @@ rp_status compile_nvrtc_keep(const compile_nvrtc *n, const char *code, size_t si
                              base_hash128 key, cache_store *store, rp_error *err) RP_MUST_USE;
 /* What code for arch is stored with, in the place of a host's instruction sets. */
 uint32_t compile_nvrtc_bits(const char *arch);
+/* Bytes of shared memory that a block may have there (CUDA C++ Programming Guide, technical specifications per compute capability). */
+uint32_t compile_nvrtc_shared(const char *arch);
 
 #endif

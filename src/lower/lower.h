@@ -185,6 +185,8 @@ typedef struct lower_options {
     bool built_in;
     uint32_t threads; /* of the host, that share the items of a launch; 0: nobody says how many */
     bool packed;      /* parameters of products are packed beforehand, none is read in place */
+    uint32_t
+        shared; /* bytes of shared memory that a block of the GPU may have; 0: as few as any has */
     const pass_options
         *passes;  /* (optional) kinds of fusion to leave out, splits in place of the target's */
     bool sites;   /* for a text that is read: lower_source_print names call sites */

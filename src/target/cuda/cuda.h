@@ -5,7 +5,7 @@
 #include "target/cuda/prologue.h"
 #include "target/fragment.h"
 
-#define TARGET_CUDA_ROWS 8 /* RK_MM_ROWS: of an item, a warp each in the epilogue */
+#define TARGET_CUDA_ROWS 8 /* RK_MM_ROWS: of a call of an epilogue, a warp each */
 
 /* The head of a kernel of the current launch: "__global__ .. HOW NAME(arguments, sizes, items)", and arg and dim as a fragment
  * wants them. per_sm: blocks that shall fit on a multiprocessor; 0: any number. */

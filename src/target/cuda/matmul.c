@@ -83,8 +83,8 @@ static void put_float_product(lowerer *L, const cuda_segment *s, const item_rows
                     "                ",
                     x, x, s->k, s->k);
     target_tile_put(b, s->tile, columns);
-    base_buf_printf(
-        b, " tile;\n                tile.run(xs, ws, %" PRId64 ", acc);\n            }\n", s->k);
+    base_buf_printf(b, "                tile.run(xs, ws, %" PRId64 ", acc);\n            }\n",
+                    s->k);
 }
 
 static void put_product(lowerer *L, const cuda_segment *s, const item_rows *rows,
@@ -141,14 +141,14 @@ static void put_segment(lowerer *L, const cuda_segment *s, const item_rows *rows
         s->frag, s->first_item, columns);
 }
 
-/* So many that a thread has two blocks of quantised weights at most, and one element of a row that is made here, where they
+/* Of a tile where rows are float. Else so many that a thread has two blocks of quantised weights at most, and one element of a row that is made here, where they
  * can be. */
 static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
-    int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
     if (segs[0].left != RP_DTYPE_I16B32) return segs[0].tile.threads;
+    int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
     for (uint32_t i = 0; i < n; i++) {
         int64_t blocks = segs[i].k / 32 * segs[i].n_mats * segs[i].columns;
-        if (segs[i].left == RP_DTYPE_I16B32 && blocks / 2 > most) most = blocks / 2;
+        if (blocks / 2 > most) most = blocks / 2;
     }
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
@@ -259,7 +259,7 @@ static rp_status packed_kernel(lowerer *L, const lower_matmul *m, lower_launch *
     const item_rows of_item = rows_of_item(L, rows, left, item);
     for (uint32_t i = 0; i < n; i++)
         segs[i].tile = target_tile_of(of_item.n, segs[i].n_mats * segs[i].columns, segs[i].k,
-                                      of_item.tiles, n == 1);
+                                      of_item.tiles, n == 1, L->opt->shared);
     *items = items_of(L, rows, of_item.n, item);
     l->per_block = 1;
     return put_matmul(L, name, rows, &of_item, own, segs, n, l);

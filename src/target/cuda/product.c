@@ -24,7 +24,7 @@ static target_tile tile_of(const lowerer *L, const lower_product *p) {
     const uint32_t down = target_tile_rows(rows, beside);
     const uint32_t n = columns > TARGET_TILE_ROWS / 2 ? down : TARGET_TILE_ROWS / 2;
     return target_tile_of(n, n, k, beside < MANY ? (rows / n + 1) * beside * (64 / n) : INT64_MAX,
-                          true);
+                          true, L->opt->shared);
 }
 
 static void put(lowerer *L, const char *name, ir_dim d) {
@@ -84,7 +84,7 @@ static void put_tile(lowerer *L, const lower_float_group *f, const char *frag, t
     put_steps(L, &p->w);
     base_buf_puts(b, ", n};\n        ");
     target_tile_put(b, tile, LOWER_COLUMNS);
-    base_buf_puts(b, " tile;\n        tile.run(xs, ws");
+    base_buf_puts(b, "        tile.run(xs, ws");
     put(L, ", ", p->k);
     base_buf_printf(b,
                     ", acc);\n"

@@ -2,12 +2,16 @@
  * in two groups where there are tiles for all processors, more groups where there are not. */
 #include "target/cuda/tile.h"
 
+#include <inttypes.h>
+
 enum {
     CHUNK = 256,   /* RK_TILE_CHUNK */
     SLAB_K = 16,   /* RK_TILE_K */
     STAGES = 4,    /* RK_TILE_STAGES */
     THREADS = 256, /* an epilogue's at least: a warp for each of its rows */
-    PROCESSORS = 132
+    PROCESSORS = 132,
+    LEAST_SHARED = 99 << 10, /* of any GPU that there is code for */
+    BESIDE = 8 << 10         /* what an epilogue has of its own */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -27,7 +31,7 @@ static int64_t share(int64_t k, uint32_t groups) {
     return k / (CHUNK * groups) * CHUNK + (rest < CHUNK ? rest : CHUNK);
 }
 
-target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone) {
+static target_tile fastest(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone) {
     target_tile t = {rows, columns, 1, rows / 16, THREADS};
     if (k <= CHUNK || columns > 64) return t;
     t.groups = 2;
@@ -45,6 +49,16 @@ target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t t
     return t;
 }
 
+target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone,
+                           uint32_t shared) {
+    target_tile t = fastest(rows, columns, k, tiles, alone);
+    const int64_t most = (shared ? shared : LEAST_SHARED) - BESIDE;
+    if (target_tile_bytes(t) <= most) return t;
+    t.threads = THREADS;
+    while (t.groups > 2 && target_tile_bytes(t) > most) t.groups /= 2;
+    return t;
+}
+
 int64_t target_tile_bytes(target_tile t) {
     const int64_t sums = t.groups > 1 ? t.groups - 1 : 1;
     const int64_t slab = t.rows * (SLAB_K + 4) + SLAB_K * t.columns;
@@ -52,6 +66,9 @@ int64_t target_tile_bytes(target_tile t) {
 }
 
 void target_tile_put(base_buf *b, target_tile t, uint32_t per) {
-    base_buf_printf(b, "rk_tile<%u, %u, %u, %u, %u, %u>", t.rows, t.columns, t.groups, t.own,
-                    t.threads, per);
+    base_buf_printf(b,
+                    "rk_tile<%u, %u, %u, %u, %u, %u> tile; "
+                    "static_assert(RK_TILE_ROOM(%u, %u, %u) == %" PRId64 ", \"shared memory\");\n",
+                    t.rows, t.columns, t.groups, t.own, t.threads, per, t.rows, t.columns, t.groups,
+                    target_tile_bytes(t));
 }

@@ -16,11 +16,12 @@ typedef struct target_tile {
 /* Rows of tiles, for most_rows (INT64_MAX: any number) and so many tiles beside each other. */
 uint32_t target_tile_rows(int64_t most_rows, int64_t beside);
 /* The rest, for k at most and about so many tiles; columns: 32, 64, 96 or 128. alone: all tiles of the kernel are alike, else they
- * have 256 threads. */
-target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone);
+ * have 256 threads. shared: as of lower_options. */
+target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone,
+                           uint32_t shared);
 /* Of dynamic shared memory. */
 int64_t target_tile_bytes(target_tile t);
-/* The type, of which sums come in columns of `per`. */
+/* A declaration of `tile`, whose sums come in columns of `per`. */
 void target_tile_put(base_buf *b, target_tile t, uint32_t per);
 
 #endif
