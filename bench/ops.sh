@@ -66,7 +66,7 @@ if [ "$DEVICE" = cpu ]; then
 else
     start ours "$B/bench/ops/ops" "$list" --device "$DEVICE" $SETTINGS || exit 1
 fi
-wants_torch && start torch "$python" bench/ops/torch_peer.py "$list" "$THREADS" "$TORCH_FREEZING" "$TORCH_MODE" "${DEVICE%%:*}"
+wants_torch && start torch "$python" bench/ops/torch_peer.py "$list" "$THREADS" "$TORCH_FREEZING" "$TORCH_MODE" "$DEVICE"
 behind= # compilers of others behind our backends
 for pair in openvino:REPRISE_OPENVINO onnxrt:REPRISE_ONNXRUNTIME; do
     peer=${pair%:*}
@@ -200,7 +200,7 @@ behind_table() {
 }
 # machine: what computes
 machine() {
-    if [ "$DEVICE" = cpu ]; then cpu_model; else nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1; fi
+    if [ "$DEVICE" = cpu ]; then cpu_model; else nvidia-smi -i "${DEVICE#*:}" --query-gpu=name --format=csv,noheader; fi
 }
 table() {
     echo "# Functions of others on $(machine)"
@@ -212,7 +212,7 @@ table() {
     else
         echo "$started, \`DEVICE=$DEVICE bench/ops.sh build\`, $ROUNDS round(s) of $WINDOW ms each, of replays of a captured graph on both sides"
         echo
-        echo "- driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
+        echo "- driver $(nvidia-smi -i "${DEVICE#*:}" --query-gpu=driver_version --format=csv,noheader)"
     fi
     echo "- reprise $("$B/reprise" --version 2>/dev/null | sed 's/^reprise //'), $(git describe --always --dirty 2>/dev/null || echo "no revision")${SETTINGS:+, $SETTINGS}"
     # shellcheck disable=SC2154

@@ -151,7 +151,7 @@ static bool read_operands(session *s, const char *name, rp_error *err) {
         o->buffer.data = allocated(bytes(&o->buffer));
         if (!o->buffer.data) return false;
         fill(o, s->n_in++);
-        if (place(s, &o->buffer, err) != RP_OK) return false;
+        if (place(s, &o->buffer, err) != RP_OK) return true; /* err says why */
         if (s->foreign) o->weight = false;
         if (!o->weight) s->inputs[s->n_inputs++] = o->buffer;
     }
@@ -274,11 +274,11 @@ static rp_status open_case(session *s, const char *name, rp_error *err) {
         return RP_OK;
     }
     if (!c || !read_operands(s, name, err)) {
-        printf("missing the case in %s %s\n", c ? s->list : "cases.c", err->text);
+        printf("missing the case in %s\n", c ? s->list : "cases.c");
         return RP_OK;
     }
     double t = now();
-    rp_status st = compile(s, c, err);
+    rp_status st = err->code == RP_OK ? compile(s, c, err) : err->code;
     t = now() - t;
     if (st == RP_OK && s->device) st = capture(s, err);
     if (st == RP_OK) printf("compiled %.4f\n", t);
@@ -316,7 +316,7 @@ static rp_status measure(session *s, double ms, rp_error *err) {
 }
 
 static bool write_out(const session *s, const rp_buffer *b, FILE *f) {
-    rp_error err;
+    rp_error err = {0};
     if (!s->device) return fwrite(b->data, 1, bytes(b), f) == bytes(b);
     void *here = allocated(bytes(b));
     bool ok = here && rp_stream_copy(s->stream, here, b->data, bytes(b), &err) == RP_OK &&

@@ -234,6 +234,8 @@ def main():
     torch._inductor.config.freezing = len(sys.argv) <= 3 or sys.argv[3] == "1"
     with torch.no_grad():
         device = sys.argv[5] if len(sys.argv) > 5 else "cpu"
+        if device != "cpu":
+            torch.cuda.set_device(device)
         peer = Peer(sys.argv[1], sys.argv[4] if len(sys.argv) > 4 else "default", device)
         torch.compile(lambda x: x + 1)(torch.ones(64, device=device))  # what is paid once a process
         print("ready", torch.__version__, flush=True)
