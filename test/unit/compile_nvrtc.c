@@ -160,6 +160,14 @@ static void architectures_have_bits_of_their_own(void **state) {
     assert_int_equal(compile_nvrtc_bits("sm_"), UINT32_C(1) << 31);
 }
 
+static void blocks_have_the_shared_memory_of_the_gpu(void **state) {
+    (void)state;
+    assert_int_equal(compile_nvrtc_shared("sm_90"), 227 << 10);
+    assert_int_equal(compile_nvrtc_shared("sm_80"), 163 << 10);
+    assert_int_equal(compile_nvrtc_shared("sm_86"), 99 << 10);
+    assert_int_equal(compile_nvrtc_shared("sm_"), 99 << 10);
+}
+
 /* Code of another GPU or another NVRTC is another piece; where its files lie does not matter. */
 static void a_key_has_the_gpu_and_the_compiler(void **state) {
     static char elsewhere[] = "elsewhere";
@@ -186,6 +194,7 @@ static void a_key_has_the_gpu_and_the_compiler(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_have_the_shared_memory_of_the_gpu),
         cmocka_unit_test(a_key_has_the_gpu_and_the_compiler),
         cmocka_unit_test(code_is_kept_and_no_folder_stays),
         cmocka_unit_test(what_measures_is_of_an_architecture),
