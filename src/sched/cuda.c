@@ -8,10 +8,10 @@
 
 #include <inttypes.h>
 
-#define PLAIN_THREADS 256     /* of a block with an item a thread */
-#define MAX_THREADS 1024      /* RK_BLOCK */
-#define WARP_WORK 16          /* iterations that are worth a warp */
-#define WARPS_THREADS 256     /* of blocks whose warps take iterations, where they are many: */
+#define PLAIN_THREADS 256 /* of a block with an item a thread */
+#define MAX_THREADS 1024  /* RK_BLOCK */
+#define WARP_WORK 16      /* iterations that are worth a warp */
+#define WARPS_THREADS 256 /* of blocks whose warps take iterations, where there are always many */
 #define MAX_SHARED (40 << 10) /* of 48 KB; the rest is for reductions */
 
 static bool has_blocks(const kir_func *f) {
@@ -73,7 +73,7 @@ static uint32_t threads_of(const sched *s) {
 
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_inst *in = &f->insts[at];
-        if (in->op == KIR_PAR) items = f->ranges[in->in[0]].hi;
+        if (in->op == KIR_PAR) items = f->ranges[in->in[0]].lo;
         if (in->op != KIR_LOOP && in->op != KIR_REDUCE) continue;
         const sched_step *step = &s->steps[at];
         warps = warps || step->kind == SCHED_WARP;
