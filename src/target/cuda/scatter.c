@@ -14,7 +14,7 @@ enum {
     LARGE = 1024,
     LARGE_BLOCKS = 132,
     LARGE_LINES = LARGE_BLOCKS / 2,
-    LARGE_SOURCES = 2048, /* rk_scatter.ROUND of small ones: one look */
+    LARGE_SOURCES = 2048, /* one look of small ones (rk_scatter.ROUND); two of i64 indices */
     SMALL = 256,
     SMALL_BLOCKS = 4 * 132,
     /* Lines of which each thread has one of its own: of fewer it would wait for memory longer than blocks read what lies
