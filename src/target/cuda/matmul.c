@@ -56,9 +56,10 @@ typedef struct cuda_segment {
     uint32_t n_mats, columns; /* columns of an item: 16 or 32 of every matrix */
     target_tile tile;         /* where rows are float and many */
 } cuda_segment;
-/* Rows of an item, and which of the two ways of float rows there may be. */
+/* Rows, and which of the two ways of float rows there may be. */
 typedef struct item_rows {
-    uint32_t n;
+    ir_dim all;
+    uint32_t n;    /* of an item */
     int64_t tiles; /* about so many, of float rows */
     bool few, many;
 } item_rows;
@@ -174,7 +175,7 @@ static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const i
         most);
 }
 
-static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const item_rows *of_item,
+static rp_status put_matmul(lowerer *L, const char *name, const item_rows *rows,
                             const target_rows *own, const cuda_segment *segs, uint32_t n,
                             lower_launch *l) {
     base_buf *b = &L->source;
@@ -187,9 +188,10 @@ static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const ite
     l->threads = matmul_threads(segs, n, own != NULL);
     if (own) RP_TRY(target_rows_function(L, own, own_name, l->threads));
     target_cuda_head(L, name, l->threads, 0, "");
-    put_shared(L, segs, n, of_item, most, &l->alts[0].scratch);
+    put_shared(L, segs, n, rows, most, &l->alts[0].scratch);
     base_buf_puts(b, "    const long long rows = ");
-    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
+    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows->all), "dim",
+                   b);
     if (own)
         base_buf_printf(b,
                         ";\n    __shared__ int4 own_row[%" PRId64
@@ -201,8 +203,8 @@ static rp_status put_matmul(lowerer *L, const char *name, ir_dim rows, const ite
                     "        const long long item = at %% %" PRId64 ", row0 = at / %" PRId64
                     " * %u;\n"
                     "        const int n = rows - row0 < %u ? (int)(rows - row0) : %u;\n",
-                    n_items, n_items, of_item->n, of_item->n, of_item->n);
-    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], of_item, own, own_name, l->threads);
+                    n_items, n_items, rows->n, rows->n, rows->n);
+    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], rows, own, own_name, l->threads);
     base_buf_puts(b, "    }\n}\n");
     return base_buf_status(b, L->err);
 }
@@ -214,13 +216,15 @@ static ir_dim items_of(lowerer *L, ir_dim rows, uint32_t of_item, int64_t n) {
 }
 
 static item_rows rows_of_item(const lowerer *L, ir_dim rows, rp_dtype left, int64_t n_items) {
+    const int64_t beside = n_items > 0 ? n_items : 1;
     int64_t least, most;
-    if (left == RP_DTYPE_I16B32) return (item_rows){.n = TARGET_CUDA_ROWS};
+    if (left == RP_DTYPE_I16B32) return (item_rows){.all = rows, .n = TARGET_CUDA_ROWS};
     ir_dim_bounds(ir_graph_dims(L->g), rows, &least, &most);
-    const uint32_t n = target_tile_rows(most, n_items);
-    return (item_rows){.n = n,
-                       .tiles = most / n < INT64_MAX / n_items - 1 ? (most / n + 1) * n_items
-                                                                   : INT64_MAX,
+    const uint32_t n = target_tile_rows(most, beside);
+    return (item_rows){.all = rows,
+                       .n = n,
+                       .tiles = most / n < INT64_MAX / beside - 1 ? (most / n + 1) * beside
+                                                                  : INT64_MAX,
                        .few = least <= TARGET_CUDA_ROWS,
                        .many = most > TARGET_CUDA_ROWS};
 }
@@ -262,7 +266,7 @@ static rp_status packed_kernel(lowerer *L, const lower_matmul *m, lower_launch *
                                       of_item.tiles, n == 1, L->opt->shared);
     *items = items_of(L, rows, of_item.n, item);
     l->per_block = 1;
-    return put_matmul(L, name, rows, &of_item, own, segs, n, l);
+    return put_matmul(L, name, &of_item, own, segs, n, l);
 }
 
 /* --- the group ---------------------------------------------------------------------- */
