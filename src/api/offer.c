@@ -11,19 +11,9 @@ void api_offer_done(api_offer *o) {
     *o = (api_offer){0};
 }
 
-static bool is_argument(const ir_node *n) {
-    return n->op == IR_input || n->op == IR_param || n->op == IR_state;
-}
-
-/* What r shows, through views. */
-static ir_ref root_of(const ir_graph *g, ir_ref r) {
-    while (split_repeats(ir_node_at(g, r)) && ir_node_at(g, r)->n_in) r = ir_node_at(g, r)->in[0];
-    return r;
-}
-
 /* Whether that is a version of memory that calls write. */
 static bool in_memory(const ir_graph *g, ir_ref r) {
-    ir_ref m = ir_node_at(g, root_of(g, r))->memory;
+    ir_ref m = ir_node_at(g, split_root_of(g, r))->memory;
     return m != IR_NONE && (ir_node_at(g, m)->op != IR_input || ir_node_at(g, m)->mutates);
 }
 
@@ -47,7 +37,7 @@ static rp_status refuse(api_offer *o, const ir_graph *g, ir_ref r, const char *w
 static const char *refused_constant(const api_offer *o, const ir_graph *g, ir_ref r) {
     const ir_node *n = ir_node_at(g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
-        ir_ref x = root_of(g, n->in[i]);
+        ir_ref x = split_root_of(g, n->in[i]);
         if (split_repeats(ir_node_at(g, x)) && o->why[x]) return o->why[x];
     }
     return NULL;
@@ -112,7 +102,7 @@ rp_status api_offer_make(const rp_backend_desc *d, const rp_graph *g, const char
     for (ir_ref r = 0; r < n; r++) {
         o.takes[r] = o.splits[r] = false;
         o.why[r] = NULL;
-        if (!is_argument(ir_node_at(g->ir, r)))
+        if (!split_is_argument(ir_node_at(g->ir, r)))
             RP_TRY_OUT(ask_unless_split(d, g, ops, n_ops, r, &o, err));
     }
     join_results(&o, g->ir);

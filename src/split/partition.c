@@ -13,8 +13,13 @@ static bool is_of_maker(const ir_node *n) {
     return n->op == IR_written || n->op == IR_result;
 }
 
-static bool is_argument(const ir_node *n) {
+bool split_is_argument(const ir_node *n) {
     return n->op == IR_input || n->op == IR_param || n->op == IR_state;
+}
+
+ir_ref split_root_of(const ir_graph *g, ir_ref r) {
+    while (split_repeats(ir_node_at(g, r)) && ir_node_at(g, r)->n_in) r = ir_node_at(g, r)->in[0];
+    return r;
 }
 
 /* Moves pieces of a single `empty` into the non-splitting piece before them, and closes the gaps. */
@@ -55,7 +60,7 @@ uint32_t split_partition(const ir_graph *g, const char *const *ops, uint32_t n_o
     for (uint32_t r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         piece[r] = SPLIT_NO_PIECE;
-        if (is_argument(n) || split_repeats(n) || is_of_maker(n)) continue;
+        if (split_is_argument(n) || split_repeats(n) || is_of_maker(n)) continue;
         bool split = ir_is_splitting(n, ops, n_ops);
         if (n_ids == 0 || splitting[n_ids - 1] != split) splitting[n_ids++] = split;
         piece[r] = n_ids - 1;

@@ -12,5 +12,8 @@ uint32_t split_partition(const ir_graph *g, const char *const *ops, uint32_t n_o
                          bool *splitting);
 /* Constants, views and dequants: repeated in each piece that uses them. */
 bool split_repeats(const ir_node *n);
+bool split_is_argument(const ir_node *n);
+/* What r shows, through nodes that are repeated. */
+ir_ref split_root_of(const ir_graph *g, ir_ref r);
 
 #endif

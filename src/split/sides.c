@@ -21,10 +21,6 @@ typedef struct worker {
     uint32_t n;
 } worker;
 
-static bool is_argument(const ir_node *n) {
-    return n->op == IR_input || n->op == IR_param || n->op == IR_state;
-}
-
 /* The op that gave or left r beside its value; IR_NONE where r is no such thing. */
 static ir_ref maker_of(const ir_graph *g, ir_ref r) {
     const ir_node *n = ir_node_at(g, r);
@@ -32,25 +28,19 @@ static ir_ref maker_of(const ir_graph *g, ir_ref r) {
     return n->op == IR_written ? ir_maker_of(g, r) : IR_NONE;
 }
 
-/* What is seen through views. */
-static ir_ref root_of(const ir_graph *g, ir_ref r) {
-    while (split_repeats(ir_node_at(g, r)) && ir_node_at(g, r)->n_in) r = ir_node_at(g, r)->in[0];
-    return r;
-}
-
 /* --- whose a node is ------------------------------------------------------------------------- */
 
 /* A view that is returned is computed where what it shows is; of an argument or a constant, by nobody. */
 static void place_output(worker *w, ir_ref o) {
-    ir_ref root = root_of(w->g, o), maker = maker_of(w->g, root);
+    ir_ref root = split_root_of(w->g, o), maker = maker_of(w->g, root);
     const ir_node *n = ir_node_at(w->g, root);
-    if (root == o || is_argument(n) || split_repeats(n)) return;
+    if (root == o || split_is_argument(n) || split_repeats(n)) return;
     w->side[o] = w->takes[maker == IR_NONE ? root : maker] && w->takes[o] ? THEIRS : OURS;
 }
 
 static side side_of(const worker *w, ir_ref r) {
     const ir_node *n = ir_node_at(w->g, r);
-    if (is_argument(n)) return NOBODY;
+    if (split_is_argument(n)) return NOBODY;
     if (w->side[r] != NOBODY) return w->side[r];
     if (!split_repeats(n)) return w->takes[r] ? THEIRS : OURS;
     return w->wanted[r] && !w->takes[r] && n->n_in ? OURS : NOBODY;
@@ -88,7 +78,7 @@ static uint32_t behind_reads(const worker *w, const ir_node *n, uint32_t turn) {
 /* Memory of the graph's own is there when it is first read or written. */
 static void note_reads(worker *w, const ir_node *n, uint32_t turn) {
     for (uint32_t i = 0; i < n->n_in; i++) {
-        ir_ref root = root_of(w->g, n->in[i]), m = ir_node_at(w->g, root)->memory;
+        ir_ref root = split_root_of(w->g, n->in[i]), m = ir_node_at(w->g, root)->memory;
         if (m == IR_NONE) continue;
         if (w->read[m] < turn) w->read[m] = turn;
         if (ir_node_at(w->g, root)->op == IR_empty && w->turn[root] == UINT32_MAX)
@@ -99,7 +89,7 @@ static void note_reads(worker *w, const ir_node *n, uint32_t turn) {
 static uint32_t behind_operands(const worker *w, const ir_node *n) {
     uint32_t turn = 0;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const ir_ref of[] = {n->in[i], root_of(w->g, n->in[i])};
+        const ir_ref of[] = {n->in[i], split_root_of(w->g, n->in[i])};
         for (int k = 0; k < 2; k++)
             if (w->turn[of[k]] != UINT32_MAX && w->turn[of[k]] > turn) turn = w->turn[of[k]];
     }
