@@ -14,8 +14,8 @@ static int64_t length_of(const ir_graph *g, ir_dim d, bool nominal) {
 
 /* A float product is one chain of all its elements. */
 static bool has_runs(const ir_node *n) {
-    const bool floats = ir_dtype_is_real(n->dtype) || n->dtype == RP_DTYPE_BOOL;
-    return ir_op_table(n->op)->kind == IR_KIND_REDUCE && (n->op != IR_prod || !floats);
+    return ir_op_table(n->op)->kind == IR_KIND_REDUCE &&
+           (n->op != IR_prod || !ir_dtype_is_real(n->dtype));
 }
 
 static bool is_split(const fuser *u, ir_ref r) {
