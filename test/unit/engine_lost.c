@@ -203,6 +203,27 @@ static void other_failures_are_of_the_step(void **state) {
     rp_engine_close(e);
 }
 
+/* What a request failed for before that stays its own. */
+static void a_cause_of_its_own_is_told(void **state) {
+    static const char own[] = "a row of logits is no number";
+    rp_error err = {0};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    if (gpu_is_real()) SKIP_TEST("the GPU is lost by now");
+    rp_engine *e = engine_must(MODEL, on_gpu);
+    rp_request_options r = plain_request(20);
+    const uint64_t a = must_submit(e, &r), b = must_submit(e, &r);
+    must_run(e, 3);
+    engine_job *j = e->jobs[a % ENGINE_JOB_LISTS];
+    while (j->id != a) j = j->next;
+    (void)rp_fail(&j->err, RP_DEVICE, "%s", own);
+    gpu_lose(ILLEGAL_ADDRESS, false);
+    assert_int_equal(step(e, &err), RP_DEVICE);
+    ended_with(e, a, own);
+    ended_with(e, b, err.text);
+    rp_engine_close(e);
+}
+
 int main(void) {
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
@@ -211,6 +232,7 @@ int main(void) {
         cmocka_unit_test(another_opens_where_it_can),
         cmocka_unit_test(all_on_the_gpu_are_told),
         cmocka_unit_test(other_failures_are_of_the_step),
+        cmocka_unit_test(a_cause_of_its_own_is_told),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
