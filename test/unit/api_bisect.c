@@ -5,6 +5,7 @@
 
 #include "api/trial.h"
 #include "base/alloc.h"
+#include "pass/pipeline.h"
 #include "reprise/reprise.h"
 #include "support/golden.h"
 #include "support/random_graph.h"
@@ -574,6 +575,48 @@ static void what_is_left_is_that_of_the_file(void **state) {
     check_golden("test/unit/api_bisect.txt", &b);
 }
 
+/* An op that gives something else in one of its calls, and when the next pass is asked of: behind two for that one, and those that say
+ * how far roundings reach. */
+enum { ROUNDED_CALLS = 32 };
+static uint32_t n_calls, wrong_call = UINT32_MAX;
+
+static rp_status drift(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    const float *x = args[0].data;
+    float *y = args[1].data;
+    (void)call, (void)n_args, (void)err;
+    const bool off = n_calls == wrong_call || n_calls == wrong_call + 2 + ROUNDED_CALLS;
+    for (int64_t i = 0; i < 4; i++) y[i] = x[i] + (off ? 1 : 0);
+    n_calls++;
+    return RP_OK;
+}
+
+/* The pass behind which the graph gives something else. */
+static void the_pass_that_is_wrong_is_named(void **state) {
+    static const char text[] = "graph @g(%x: f32[4]) {\n"
+                               "  %0 = custom %x {name=\"bisect::drift\"} : f32[4]\n  ret %0\n}\n";
+    rp_op_desc d = {.size = sizeof d, .name = "bisect::drift", .result_like = 0, .cpu = drift};
+    rp_error err = {0};
+    uint32_t n, n_passes = 0, n_honest = 0;
+    const pass_info *table = pass_table(&n);
+    (void)state;
+    while (n_passes < n && table[n_passes].run) n_passes++;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    rp_graph *g = parse(text);
+    for (uint32_t k = 0; k <= n_passes; k++) { /* what the report asks last is each pass, twice */
+        planted = (fault){IR_custom, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+        if (k) wrong_call = n_honest - 2 * (n_passes + 1 - k) + 1;
+        n_calls = 0;
+        rp_bisection *b = bisect(g, "backend=planted", NULL);
+        const rp_bisect_info i = info_of(b);
+        assert_true(i.differs);
+        assert_string_equal(i.pass, k ? table[k - 1].name : "");
+        if (k == 0) n_honest = n_calls;
+        rp_bisection_free(b);
+    }
+    wrong_call = UINT32_MAX;
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_is_that_of_the_file),
@@ -591,6 +634,7 @@ int main(void) {
         cmocka_unit_test(a_difference_of_the_whole_alone_is_told),
         cmocka_unit_test(kernels_of_one_node_are_run_once),
         cmocka_unit_test(runs_that_end_the_search_are_no_answer),
+        cmocka_unit_test(the_pass_that_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
