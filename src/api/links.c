@@ -151,18 +151,18 @@ static rp_status compile_ours(const maker *m, const ir_graph *piece, link *k, rp
     return st;
 }
 
-static rp_status compile_link(const maker *m, const split_piece *p, link *k, rp_error *err) {
+/* The backend is asked: the link is its, or has why it is not. */
+static rp_status offer_link(const maker *m, const split_piece *p, link *k, rp_error *err) {
     rp_graph *g = NULL;
     bool refused = false;
     rp_error why = {0};
-    if (!p->splitting) return compile_ours(m, p->graph, k, err);
     RP_TRY(wrap(m, p->graph, &g, err));
     rp_status st = compile_theirs(m, g, k, &refused, &why);
     k->theirs = st == RP_OK;
     if (st != RP_OK && !refused) return rp_fail(err, st, "%s", why.text);
     if (!refused) return RP_OK;
     k->why = base_strdup(why.text);
-    return k->why ? compile_ours(m, p->graph, k, err) : rp_fail(err, RP_NOMEM, "%s", why.text);
+    return k->why ? RP_OK : rp_fail(err, RP_NOMEM, "%s", why.text);
 }
 
 /* Equal pieces are one, but for what they bind. */
@@ -172,16 +172,36 @@ static bool is_shared(const split_result *r, uint32_t i) {
            ir_leaf_count(p->graph, IR_LEAF_PARAM) + ir_leaf_count(p->graph, IR_LEAF_STATE) == 0;
 }
 
-static rp_status make_link(maker *m, const split_result *r, uint32_t i, rp_error *err) {
-    link *k = &m->l->link[i];
-    RP_TRY(place_link(m, &r->pieces[i], k, err));
-    if (!is_shared(r, i)) return compile_link(m, &r->pieces[i], k, err);
-    const link *first = &m->l->link[r->pieces[i].distinct];
+static rp_status share_link(const split_result *r, uint32_t i, link *all, rp_error *err) {
+    const link *first = &all[r->pieces[i].distinct];
+    link *k = &all[i];
     k->same = true;
     k->by = first->by;
     k->theirs = first->theirs;
-    k->why = first->why ? base_strdup(first->why) : NULL;
-    return !first->why || k->why ? RP_OK : rp_fail(err, RP_NOMEM, "pieces of a graph");
+    if (!first->why || k->why) return RP_OK;
+    k->why = base_strdup(first->why);
+    return k->why ? RP_OK : rp_fail(err, RP_NOMEM, "pieces of a graph");
+}
+
+static bool any_theirs(const api_links *l) {
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->link[i].theirs) return true;
+    return false;
+}
+
+/* Inductor's wait until it is known that there are others: a graph that is all its is no pieces. */
+static rp_status compile_links(const maker *m, const split_result *r, rp_error *err) {
+    link *all = m->l->link;
+    for (uint32_t i = 0; i < r->n_pieces; i++) {
+        const split_piece *p = &r->pieces[i];
+        if (p->splitting)
+            RP_TRY(is_shared(r, i) ? share_link(r, i, all, err) : offer_link(m, p, &all[i], err));
+    }
+    for (uint32_t i = 0; i < r->n_pieces && any_theirs(m->l); i++)
+        if (!all[i].theirs)
+            RP_TRY(is_shared(r, i) ? share_link(r, i, all, err)
+                                   : compile_ours(m, r->pieces[i].graph, &all[i], err));
+    return RP_OK;
 }
 
 /* Memory that was written is where it was given, as is what is returned twice. */
@@ -212,8 +232,12 @@ static rp_status make_links(maker *m, const split_result *r, rp_error *err) {
     m->l->link = base_alloc_array(r->n_pieces + 1u, sizeof *m->l->link);
     if (!m->l->link) return rp_fail(err, RP_NOMEM, "pieces of a graph");
     place_leaves(m);
-    for (m->l->n = 0; m->l->n < r->n_pieces;) RP_TRY(make_link(m, r, m->l->n++, err));
-    return place_outputs(m, err);
+    while (m->l->n < r->n_pieces) {
+        const uint32_t i = m->l->n++; /* in part, where it fails */
+        RP_TRY(place_link(m, &r->pieces[i], &m->l->link[i], err));
+    }
+    RP_TRY(place_outputs(m, err));
+    return compile_links(m, r, err);
 }
 
 /* --- telling ------------------------------------------------------------------------------------ */
@@ -312,12 +336,6 @@ static rp_status tell(const maker *m, char **reason, rp_error *err) {
     if (st == RP_OK && (n || missing)) *reason = base_buf_take(&b);
     base_buf_done(&b);
     return st;
-}
-
-static bool any_theirs(const api_links *l) {
-    for (uint32_t i = 0; i < l->n; i++)
-        if (l->link[i].theirs) return true;
-    return false;
 }
 
 /* What was said of the first piece that it refused although it had taken each node. */

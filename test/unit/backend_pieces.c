@@ -438,6 +438,7 @@ static void sizes_are_those_of_the_call(void **state) {
 
 static void a_refused_piece_is_inductors(void **state) {
     rp_error err = {0};
+    base_buf heard;
     float got[2][8];
     const rp_buffer in[] = {f32(x, 8), f32(y, 8)};
     rp_buffer out[] = {f32(got[0], 8), f32(got[1], 8)};
@@ -452,7 +453,12 @@ static void a_refused_piece_is_inductors(void **state) {
     assert_int_equal(b.runs, 1);
     done(&v);
     b.refuses = -1;
+    heard_start(&heard, "dynamo");
     v = compiled(two_and_one, "partial");
+    const char *calling = strstr(heard.data, "Step 2: calling");
+    assert_non_null(calling); /* the graph, and no piece before it */
+    assert_null(strstr(calling + 1, "Step 2: calling"));
+    heard_done(&heard);
     assert_string_equal(
         v.info.reason,
         "backend=partial does not take graph @forward, which inductor compiles: not this one");
