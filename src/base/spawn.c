@@ -284,19 +284,26 @@ static rp_status listen_to(child *c, base_buf *out, base_buf *codes, rp_error *e
     }
 }
 
-/* The first exit code that is not 0, of n programs. A shell that could not tell one was killed with what it ran. */
-static int code_of(const base_buf *codes, int n) {
+/* The next exit code. A shell that could not tell one was killed with what it ran. */
+static int next_code(const char **at) {
     int code = 0;
-    const char *at = codes->data ? codes->data : "";
-    for (; n > 0 && code == 0; n--) {
-        if (!strchr(at, '\n')) return 128 + SIGKILL;
-        for (; *at != '\n'; at++) code = code * 10 + (*at - '0');
-        at++;
-    }
+    if (!strchr(*at, '\n')) return 128 + SIGKILL;
+    for (; **at != '\n'; ++*at) code = code * 10 + (**at - '0');
+    ++*at;
     return code;
 }
 
-static rp_status watch(child *c, int n_programs, base_buf *out, int *out_exit, rp_error *err) {
+/* The first that is not 0, but that of a program which wrote to one that had failed. */
+static int code_of(const base_buf *codes, const base_spawn_options *o) {
+    const char *at = codes->data ? codes->data : "";
+    const int first = next_code(&at), second = o->into ? next_code(&at) : 0;
+    const bool is_second = second != 0 && (first == 0 || first == 128 + SIGPIPE);
+    if (o->out_second) *o->out_second = is_second;
+    return is_second ? second : first;
+}
+
+static rp_status watch(child *c, const base_spawn_options *o, base_buf *out, int *out_exit,
+                       rp_error *err) {
     base_buf codes;
     base_buf_init(&codes, 64);
     base_buf_reserve(&codes, 63); /* so that a code is never lost */
@@ -306,7 +313,7 @@ static rp_status watch(child *c, int n_programs, base_buf *out, int *out_exit, r
     set_running(c->pid, 0);
     /* It is gone if this program ignores SIGCHLD, or reaps its children itself. */
     while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) continue;
-    if (st == RP_OK) *out_exit = code_of(&codes, n_programs);
+    if (st == RP_OK) *out_exit = code_of(&codes, o);
     base_buf_done(&codes);
     if (st == RP_OK && c->stopped_at) st = rp_fail(err, RP_CANCELLED, "'%s' was stopped", c->path);
     return st;
@@ -331,7 +338,7 @@ static rp_status run(child *c, const char *const *argv, const base_spawn_options
     close_end(&c->alive[0]);
     if (st == RP_OK) {
         atomic_fetch_add(&n_spawned, second ? 2 : 1);
-        st = watch(c, second ? 2 : 1, out, out_exit, err);
+        st = watch(c, o, out, out_exit, err);
     }
     close_end(&c->said[0]);
     close_end(&c->ended[0]);

@@ -22,7 +22,9 @@ typedef struct base_spawn_options {
     const char *tmpdir; /* TMPDIR of the program */
     const char *const *
         into; /* a second program that runs beside it and reads what it writes: out receives what both say and what
-                                 this one writes, *out_exit is the first's, or this one's where the first's is 0 */
+                 this one writes, *out_exit is the first's, or this one's where the first's is 0, or where this one
+                 failed and the first was ended since nobody read what it wrote */
+    bool *out_second; /* (optional) with into: *out_exit is the second's, and not 0 */
     base_wanted_fn wanted;
     void *user;
     int64_t

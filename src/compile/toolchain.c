@@ -372,9 +372,10 @@ bool compile_toolchain_there(void) {
 /* into: see base_spawn_options. */
 static rp_status run_programs(const compile_toolchain *t, const char *const *argv,
                               const char *const *into, rp_error *err) {
-    bool late = false;
+    bool late = false, second = false;
     const base_spawn_options o = {.tmpdir = t->scratch,
                                   .into = into,
+                                  .out_second = &second,
                                   .wanted = t->wanted,
                                   .user = t->user,
                                   .limit_ns = t->limit_ns,
@@ -392,17 +393,18 @@ static rp_status run_programs(const compile_toolchain *t, const char *const *arg
     else if (t->limit_ns != t->asked_ns)
         compile_late_clear(t->path);
     if (st == RP_OK && code != 0) {
+        const char *failed = second ? into[0] : argv[0];
         base_str line = telling_line(out.data);
         int n = (int)(line.len < 200 ? line.len : 200);
         if (is_of_op(line))
             st = rp_fail(err, RP_INVALID, "%.*s", n, line.ptr);
         else if (could_not_start(code))
-            st = fail_start(argv[0], code, out.data, RP_INTERNAL, err);
+            st = fail_start(failed, code, out.data, RP_INTERNAL, err);
         else
             st = rp_fail(
                 err, RP_INTERNAL,
                 "%s failed on generated code (exit %d): %.*s; REPRISE_CC names another compiler",
-                argv[0], code, n, line.ptr);
+                failed, code, n, line.ptr);
     }
     base_buf_done(&out);
     return st;

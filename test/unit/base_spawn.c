@@ -96,23 +96,27 @@ static void a_pair_runs_side_by_side(void **state) {
     static const struct {
         const char *first, *second, *said;
         int code;
-    } cases[] = {{"echo abc", "tr a-c x-z", "xyz\n", 0},
-                 {"echo no >&2; exit 3", "cat; exit 4", "no\n", 3},
-                 {"echo yes", "cat; exit 4", "yes\n", 4},
-                 {"kill -9 $$", "cat", "", 128 + 9},
-                 {"exec 2>/dev/null; yes", "exit 5", "", 128 + 13}}; /* nobody reads: SIGPIPE */
+        bool is_second;
+    } cases[] = {{"echo abc", "tr a-c x-z", "xyz\n", 0, false},
+                 {"echo no >&2; exit 3", "cat; exit 4", "no\n", 3, false},
+                 {"echo yes", "cat; exit 4", "yes\n", 4, true},
+                 {"kill -9 $$", "cat", "", 128 + 9, false},
+                 {"exec 2>/dev/null; yes", "exit 5", "", 5, true}, /* nobody reads: SIGPIPE */
+                 {"exec 2>/dev/null; yes", "exit 0", "", 128 + 13, false}};
     rp_error err = {0};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const first[] = {"sh", "-c", cases[i].first, NULL};
         const char *const second[] = {"sh", "-c", cases[i].second, NULL};
-        const base_spawn_options o = {.into = second};
+        bool is_second = !cases[i].is_second;
+        const base_spawn_options o = {.into = second, .out_second = &is_second};
         const uint64_t before = base_spawn_count();
         int code = -1;
         base_buf out;
         base_buf_init(&out, 0);
         CHECK_OK(base_spawn_with(first, &o, &out, &code, &err), &err);
         assert_int_equal(code, cases[i].code);
+        assert_int_equal(is_second, cases[i].is_second);
         assert_string_equal(out.data ? out.data : "", cases[i].said);
         assert_int_equal(base_spawn_count(), before + 2);
         base_buf_done(&out);

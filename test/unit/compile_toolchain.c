@@ -236,12 +236,14 @@ static void gcc_is_asked_once_for_its_steps(void **state) {
     compile_toolchain_done(&t);
     CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
     assert_int_equal(base_spawn_count(), before + 2);
-    const char *const both[] = {t.steps, " no-such-program\n as\n"};
-    char *code[2] = {NULL, NULL};
-    size_t size[2] = {0, 0};
+    char fails[4096];
+    (void)snprintf(fails, sizeof fails, "%.*s\n false\n", (int)strcspn(t.steps, "\n"), t.steps);
+    const char *const both[] = {t.steps, " no-such-program\n as\n", fails};
+    char *code[3] = {NULL, NULL, NULL};
+    size_t size[3] = {0, 0, 0};
     heard_start(&said, "");
     rp_log_set_level(RP_LOG_DEBUG);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const base_hash128 id = {77, (uint64_t)i};
         char *so = NULL;
         compile_toolchain used = t;
@@ -255,13 +257,17 @@ static void gcc_is_asked_once_for_its_steps(void **state) {
         CHECK_OK(base_file_read(so, 1 << 20, &code[i], &size[i], &err), &err);
         base_free(so);
     }
-    CHECK_HEARD(&said, " compiles, which takes longer: ");
+    CHECK_HEARD(&said, " compiles, which takes longer: no program 'no-such-program' in PATH");
+    /* of two it names the one that failed */
+    CHECK_HEARD(&said, " compiles, which takes longer: false failed on generated code (exit 1): ");
     rp_log_set_level(RP_LOG_WARNING);
     heard_done(&said);
-    assert_int_equal(size[0], size[1]);
-    assert_memory_equal(code[0], code[1], size[0]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(size[0], size[i]);
+        assert_memory_equal(code[0], code[i], size[0]);
+        if (i) base_free(code[i]);
+    }
     base_free(code[0]);
-    base_free(code[1]);
     compile_toolchain_done(&t);
     cache_store_close(store);
     base_free(gcc);
