@@ -75,6 +75,7 @@ static RP_APART rp_status begin(rp_jit_call *call, rp_error *err) {
                          .to = call->to,
                          .number = call->eager ? 0 : call->f->next_number, /* by turn */
                          .keep = !call->eager};
+    RP_TRY(front_tell_rests(call, err)); /* of this pass */
     RP_TRY(front_recording_new(call, &s->rec, err));
     call->session = s;
     return front_session_begin(s, err);

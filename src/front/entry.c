@@ -19,7 +19,7 @@ void front_entry_unref(front_entry *e) {
     front_dense_done(&e->dense);
     (void)pthread_mutex_destroy(&e->copying);
     base_free(e->block);
-    base_free(e->told);
+    base_free((void *)(uintptr_t)e->told);
     base_free(e->written);
     base_free(e);
 }
@@ -50,13 +50,13 @@ static rp_status note_told(const front_args *a, const front_traced *t, front_ent
     const ir_graph *g = t->graph->ir;
     const uint32_t n = ir_leaf_count(g, IR_LEAF_INPUT) - a->n_tensors;
     if (n == 0) return RP_OK;
-    e->told = base_alloc_array(n, sizeof *e->told);
+    e->told = base_alloc_array(n, sizeof(const front_symbol *));
     if (!e->told) return rp_fail(err, RP_NOMEM, "entry");
     for (; e->n_told < n; e->n_told++)
         for (uint32_t i = 0; i < t->sizes.n_symbols; i++) {
             const front_symbol *y = &t->sizes.symbol[i];
-            if (y->integer && y->leaf == ir_leaf_at(g, IR_LEAF_INPUT, a->n_tensors + e->n_told))
-                e->told[e->n_told] = (front_told_int){y->word, y->negated};
+            if (y->leaf == ir_leaf_at(g, IR_LEAF_INPUT, a->n_tensors + e->n_told))
+                e->told[e->n_told] = y; /* where it stays, as the guards take it over */
         }
     return RP_OK;
 }
@@ -308,7 +308,7 @@ static rp_status place_inputs(front_run *r, rp_error *err) {
         if (copied) RP_TRY(place_copy(r, i, err));
     }
     for (uint32_t i = 0; i < r->e->n_told; i++)
-        r->in[a->n_tensors + i] = front_told(&r->e->told[i], a->word);
+        r->in[a->n_tensors + i] = front_told(r->e->told[i], a->word);
     return RP_OK;
 }
 

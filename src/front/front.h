@@ -26,7 +26,8 @@ typedef struct front_guards {
     uint64_t *want, *mask; /* n each: of the call that was traced; 0 where a size is a symbol */
     uint32_t n;
     uint32_t n_ranges, n_pairs, n_open;
-    bool exact; /* the mask has all bits */
+    bool exact;    /* the mask has all bits */
+    bool has_rest; /* some symbol has no word */
     front_range *range;
     uint32_t (*pair)[2];
     uint32_t *fact; /* of the solver: those that no symbol has */
@@ -87,12 +88,6 @@ rp_status front_dense_take(front_dense *d, rp_device *device, uint32_t tensor, s
 bool front_dense_has(const front_dense *d, const void *at);
 void front_dense_done(front_dense *d);
 
-/* An input of a graph behind those of the tensors, which tells an integer argument that is a size. */
-typedef struct front_told_int {
-    uint32_t word;
-    bool negated;
-} front_told_int;
-
 /* A compiled graph and the value that its outputs make. */
 typedef struct front_result {
     front_code code; /* without outputs there may be nothing to do */
@@ -113,8 +108,9 @@ typedef struct front_entry {
     bool counted;                        /* of those that the limit allows then */
     bool dropped;                        /* off the list, by the function's lock */
     front_result result;
-    void *block;          /* behind result.value */
-    front_told_int *told; /* n_told; likewise none with a recording */
+    void *block; /* behind result.value */
+    const front_symbol **
+        told; /* n_told: those of the guards that inputs behind the tensors tell; none with a recording */
     uint32_t n_told;
     bool *written;     /* by tensor of the arguments; NULL with a recording, whose steps tell */
     front_dense dense; /* of calls that are captured, one at a time: */

@@ -14,12 +14,14 @@ static void add_range(front_guards *g, const front_symbol *y) {
 
 /* One word is another. */
 static bool is_pair(const front_guards *g, const front_symbol *y) {
-    return y->replaced && y->as.n == 1 && y->as.op[0] == IR_DIM_CODE_SYMBOL &&
-           y->negated == g->sizes.symbol[y->as.k[0]].negated;
+    if (!y->replaced || y->as.n != 1 || y->as.op[0] != IR_DIM_CODE_SYMBOL) return false;
+    const front_symbol *other = &g->sizes.symbol[y->as.k[0]];
+    return !y->rest && !other->rest && y->negated == other->negated;
 }
 
 static void add_symbol(front_guards *g, const front_symbol *y) {
-    if (y->fixed) return; /* its word has a mask */
+    g->has_rest = g->has_rest || y->rest;
+    if (y->fixed || y->rest) return; /* its word has a mask, or it has none */
     g->mask[y->word] = 0;
     add_range(g, y);
     if (!is_pair(g, y)) return;
@@ -82,13 +84,26 @@ static void read_values(front_guards *g, const front_args *a) {
         g->value[i] = front_symbol_value(&g->sizes.symbol[i], a->word);
 }
 
+/* What has no word. */
+static bool rests_hold(const front_guards *g) {
+    for (uint32_t i = 0; i < g->sizes.n_symbols && g->has_rest; i++) {
+        const front_symbol *y = &g->sizes.symbol[i];
+        const front_range r = {.min = y->fixed ? y->hint : y->min,
+                               .max = y->fixed ? y->hint : y->max,
+                               .divisor = y->divisor};
+        if (y->rest && !in_range(&r, g->value[i])) return false;
+    }
+    return true;
+}
+
 static bool sizes_hold(front_guards *g, const front_args *a) {
     for (uint32_t i = 0; i < g->n_ranges; i++)
         if (!in_range(&g->range[i], (int64_t)a->word[g->range[i].word])) return false;
     for (uint32_t i = 0; i < g->n_pairs; i++)
         if (a->word[g->pair[i][0]] != a->word[g->pair[i][1]]) return false;
-    if (g->n_open == 0) return true;
+    if (g->n_open == 0 && !g->has_rest) return true;
     read_values(g, a);
+    if (!rests_hold(g)) return false;
     for (uint32_t i = 0; i < g->n_open; i++)
         if (!front_fact_holds(&g->sizes.fact[g->fact[i]], g->value)) return false;
     return true;
@@ -194,12 +209,15 @@ static uint32_t first_word(const front_guards *g, const front_args *a) {
 /* A bound or a divisor that nobody asked for: of a mark, or of what a symbol may be. False where n has both. */
 static bool put_range(const front_symbol *y, int64_t n, base_buf *out) {
     const bool in = n >= y->min && n <= y->max;
-    if (y->fixed || (in && n % y->divisor == 0)) return false;
-    if (in)
+    if (y->fixed && (!y->rest || n == y->hint)) return false;
+    if (!y->fixed && in && n % y->divisor == 0) return false;
+    if (y->fixed)
+        base_buf_printf(out, "%s == %" PRId64, y->source, y->hint);
+    else if (in)
         base_buf_printf(out, "%s%%%" PRId64 " == 0", y->source, y->divisor);
     else
         base_buf_printf(out, "%" PRId64 " <= %s", y->min, y->source);
-    if (!in && y->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, y->max);
+    if (!y->fixed && !in && y->max != INT64_MAX) base_buf_printf(out, " <= %" PRId64, y->max);
     return true;
 }
 

@@ -122,9 +122,8 @@ out:
 
 /* --- what functions call -------------------------------------------------------------------- */
 
-rp_buffer front_told(const front_told_int *t, const uint64_t *word) {
-    const front_symbol y = {.word = t->word, .negated = t->negated};
-    return (rp_buffer){FRONT_TOLD_TYPE, 2, {0, front_symbol_value(&y, word)}, NULL};
+rp_buffer front_told(const front_symbol *y, const uint64_t *word) {
+    return (rp_buffer){FRONT_TOLD_TYPE, 2, {0, front_symbol_value(y, word)}, NULL};
 }
 
 static rp_dim fail(const rp_jit_call *call, const char *why) {
@@ -144,8 +143,19 @@ static bool make_leaf(const rp_jit_call *call, front_symbol *y, rp_dim size) {
     if (x.ref == IR_NONE) return false;
     y->leaf = x.ref;
     if (!call->session) return true;
-    const rp_buffer b = front_told(&(front_told_int){y->word, y->negated}, call->a->word);
+    const rp_buffer b = front_told(y, call->a->word);
     return front_hold(call->session, x.ref, &b, &g->err) == RP_OK;
+}
+
+rp_status front_tell_rests(const rp_jit_call *call, rp_error *err) {
+    front_solver *s = call->sizes;
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        front_symbol *y = &s->symbol[i];
+        if (!y->rest || y->fixed || y->replaced || y->leaf != IR_NONE) continue;
+        if (!make_leaf(call, y, trace_dim_out(call->g, front_solver_size(s, i))))
+            return rp_fail(err, call->g->err.code, "%s", call->g->err.text);
+    }
+    return RP_OK;
 }
 
 static void log_symbol(const front_symbol *y) {

@@ -16,7 +16,8 @@ static rp_status note_first(front_recording *rec, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status note_symbols(front_recording *rec, const front_solver *s, rp_error *err) {
+static rp_status note_symbols(front_recording *rec, front_solver *s, rp_error *err) {
+    s->room = 0; /* these are all */
     rec->table_i = base_alloc_array(s->n_symbols + 1u, sizeof *rec->table_i);
     rec->dim = base_alloc_array(s->n_symbols + 1u, sizeof *rec->dim);
     if (!rec->table_i || !rec->dim) return rp_fail(err, RP_NOMEM, "a recording");
@@ -175,8 +176,8 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
     }
     for (uint32_t i = 0; i < s->sizes->n_symbols; i++) {
         const front_symbol *y = &s->sizes->symbol[i];
-        const rp_buffer b = front_told(&(front_told_int){y->word, y->negated}, a->word);
-        if (y->integer && y->leaf != IR_NONE) RP_TRY(front_hold(s, y->leaf, &b, err));
+        const rp_buffer b = front_told(y, a->word);
+        if (y->leaf != IR_NONE) RP_TRY(front_hold(s, y->leaf, &b, err));
     }
     return RP_OK;
 }

@@ -270,7 +270,9 @@ void front_input_name(const char *source, uint32_t i, const rp_graph *g, char ou
 /* The size of an integer is told by an input of this type, [0, size], without memory. Symbols of integers go up to FRONT_MOST_INT. */
 #define FRONT_TOLD_TYPE RP_DTYPE_U8
 #define FRONT_MOST_INT (INT64_C(1) << 40)
-rp_buffer front_told(const front_told_int *t, const uint64_t *word);
+rp_buffer front_told(const front_symbol *y, const uint64_t *word);
+/* Such inputs for sizes that are what others have beyond something, where they have none in this pass. */
+rp_status front_tell_rests(const rp_jit_call *call, rp_error *err) RP_MUST_USE;
 /* Adds the symbols that integers are to be, for which there is room. */
 rp_status front_int_symbols(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                             front_solver *s, rp_error *err) RP_MUST_USE;

@@ -10,6 +10,9 @@
 #include "base/gcd.h"
 #include "base/log.h"
 
+/* A bound beyond it is none that anything asked for. */
+static const int64_t FAR = INT64_C(1) << 40;
+
 void front_solver_done(front_solver *s) {
     for (uint32_t i = 0; i < s->n_symbols; i++) base_free(s->symbol[i].source);
     for (uint32_t i = 0; i < s->n_facts; i++) base_free(s->fact[i].file);
@@ -59,6 +62,8 @@ bool front_solver_settle(front_solver *s) {
 /* --- sizes in a table ------------------------------------------------------------------------ */
 
 static ir_dim form_of(front_solver *s, const ir_dim_code *c);
+static void violated(front_solver *s, const front_symbol *y, const front_fact *f, const char *what);
+static const char *source_of(const void *solver, uint32_t i);
 
 bool front_solver_reserve(front_solver *s, uint32_t n) {
     if (n <= s->n_values) return true;
@@ -113,6 +118,17 @@ static ir_dim form_of(front_solver *s, const ir_dim_code *c) {
     return stack[0];
 }
 
+/* A mark of a size that is a form of others, which have become numbers. */
+static void check_mark(front_solver *s, const front_symbol *y) {
+    int64_t number;
+    char what[96];
+    if (y->policy != FRONT_MARKED || !y->replaced || y->fixed) return;
+    if (!ir_dim_is_const(s->t, form_of(s, &y->as), &number)) return;
+    (void)snprintf(what, sizeof what, "your code specialized it to be a constant (%" PRId64 ")",
+                   number);
+    violated(s, y, NULL, what);
+}
+
 rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) {
     s->t = t;
     s->err = trace;
@@ -122,7 +138,8 @@ rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) {
     for (uint32_t i = 0; i < s->n_symbols; i++)
         if (front_solver_size(s, i) == IR_DIM_BAD)
             return rp_fail(trace, RP_NOMEM, "sizes of %s", s->what);
-    return RP_OK;
+    for (uint32_t i = 0; i < s->n_symbols && !s->refused; i++) check_mark(s, &s->symbol[i]);
+    return s->refused ? trace->code : RP_OK;
 }
 
 /* The solver's symbol behind symbol i of the table; UINT32_MAX for one that the function made. */
@@ -364,6 +381,103 @@ static void pair_up(front_solver *s, const front_fact *f, uint32_t i, uint32_t a
     pair->a = (ir_dim_code){.n = 1, .op = {IR_DIM_CODE_SYMBOL}, .k = {i}};
 }
 
+/* c with what each symbol is by the words of a call, and op behind it; false where that is too long. */
+static bool put_words(const front_solver *s, const ir_dim_code *c, ir_dim_code *out) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        const front_symbol *y = c->op[i] == IR_DIM_CODE_SYMBOL ? &s->symbol[c->k[i]] : NULL;
+        const ir_dim_code word = {.n = y && y->negated ? 2 : 1,
+                                  .op = {y ? IR_DIM_CODE_SYMBOL : c->op[i], IR_DIM_CODE_MUL_CONST},
+                                  .k = {y ? y->word : c->k[i], -1}};
+        const ir_dim_code *put = y && y->rest ? &y->of : &word;
+        for (uint32_t k = 0; k < put->n; k++, out->n++) {
+            if (out->n == IR_DIM_CODE_MAX) return false;
+            out->op[out->n] = put->op[k];
+            out->k[out->n] = put->k[k];
+        }
+    }
+    return true;
+}
+
+static bool put_op(ir_dim_code *c, ir_dim_code_op op, int64_t k) {
+    if (c->n == IR_DIM_CODE_MAX) return false;
+    c->op[c->n] = (uint8_t)op;
+    c->k[c->n++] = k;
+    return true;
+}
+
+/* Whether the stack has room for it. */
+static bool fits(const ir_dim_code *c) {
+    uint32_t depth = 0, most = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        depth += 1 - ir_dim_code_takes((ir_dim_code_op)c->op[i]);
+        if (depth > most) most = depth;
+    }
+    return most <= IR_DIM_CODE_STACK;
+}
+
+/* "L['x'].size()[0] - L['n']", the caller's; NULL: no memory. */
+static char *name_of_rest(const front_solver *s, const front_symbol *y, const ir_dim_code *base) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "(%s%s - (", y->negated ? "-" : "", y->source + y->negated);
+    ir_dim_code_print(base, source_of, s, &b);
+    base_buf_puts(&b, "))");
+    if (!b.failed) return base_buf_take(&b);
+    base_buf_done(&b);
+    return NULL;
+}
+
+/* d <= 0 as symbol i in terms of others and of what it has beyond them, a symbol of its own: where it stands alone with a factor of -1, those
+ * cannot be negative, and it has no bound, which such a sum would not have. */
+static bool add_rest(front_solver *s, const front_fact *f, ir_dim d, uint32_t i) {
+    front_symbol *y = &s->symbol[i], *more = &s->symbol[s->n_symbols];
+    const ir_dim_code self = {.n = 1, .op = {IR_DIM_CODE_SYMBOL}, .k = {i}};
+    ir_dim_code base, of = {0};
+    int64_t lo, hi;
+    if (y->table_i == UINT32_MAX || y->policy == FRONT_UNBACKED || y->strict || y->divisor > 1 ||
+        y->max < FAR)
+        return false;
+    ir_dim rest = ir_dim_add(s->t, d, make_symbol(s, y));
+    if (rest == IR_DIM_BAD || uses(s, rest, i)) return false;
+    ir_dim_bounds(s->t, rest, &lo, &hi);
+    if (lo < 0 || !code_of(s, rest, &base)) return false;
+    if (!put_words(s, &base, &of) || !put_op(&of, IR_DIM_CODE_MUL_CONST, -1) ||
+        !put_words(s, &self, &of) || !put_op(&of, IR_DIM_CODE_ADD, 0) || !fits(&of))
+        return false;
+    *more = (front_symbol){.word = UINT32_MAX,
+                           .hint = y->hint - ir_dim_eval(s->t, rest, s->value),
+                           .max = y->max,
+                           .divisor = 1,
+                           .table_i = UINT32_MAX,
+                           .rest = true,
+                           .of = of,
+                           .leaf = UINT32_MAX /* IR_NONE */};
+    y->as = base;
+    if (!put_op(&y->as, IR_DIM_CODE_SYMBOL, s->n_symbols) || !put_op(&y->as, IR_DIM_CODE_ADD, 0))
+        return false;
+    more->source = name_of_rest(s, y, &base);
+    if (!more->source) {
+        (void)rp_fail(s->err, RP_NOMEM, "sizes of %s", s->what);
+        return false;
+    }
+    (void)snprintf(more->name, sizeof more->name, "s%u", s->n_symbols++);
+    s->room--;
+    base_log_ch(RP_LOG_CH_DYNAMIC, false, "create_symbol %s = %" PRId64 " for %s [0, int_oo]",
+                more->name, more->hint, more->source);
+    replace(s, f, y, lo, INT64_MAX);
+    return true;
+}
+
+/* f, of a r b, which no range has: the greater one of two sizes is the other and some more. */
+static bool take_rest(front_solver *s, const front_fact *f, ir_dim a, ir_dim b) {
+    rp_relation zero = f->r;
+    ir_dim d = against_zero(s, a, &zero, b);
+    if (zero != RP_DIM_LE || d == IR_DIM_BAD || s->room == 0) return false;
+    for (uint32_t i = s->n_symbols; i-- > 0;)
+        if (add_rest(s, f, d, i)) return true;
+    return false;
+}
+
 /* What is enough for f, of a r b; whether some sizes are numbers then. */
 static bool take_enough(front_solver *s, front_fact f, ir_dim a, ir_dim b, bool *numbers) {
     rp_relation zero = f.r;
@@ -407,7 +521,8 @@ static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must
     }
     if (!must || again) return;
     const ptrdiff_t at = kept - s->fact;
-    bool numbers = false, learnt = take_enough(s, *kept, a, b, &numbers);
+    bool numbers = false;
+    bool learnt = take_rest(s, kept, a, b) || take_enough(s, *kept, a, b, &numbers);
     kept = &s->fact[at]; /* there may be more of them */
     kept->learnt = learnt;
     if (!learnt) fix_all(s, kept, a, b);

@@ -14,7 +14,7 @@ typedef enum front_policy { FRONT_BACKED, FRONT_MARKED, FRONT_UNBACKED } front_p
 typedef struct front_symbol {
     char name[16];
     char *source;  /* "L['x'].size()[0]" */
-    uint32_t word; /* where a call has it */
+    uint32_t word; /* where a call has it; UINT32_MAX: nowhere */
     front_policy policy;
     bool yields; /* it leaves compile_sizes to entries of their own */
     bool strict; /* the user gave the range: nothing may narrow it */
@@ -28,11 +28,14 @@ typedef struct front_symbol {
     bool negated;     /* what it is times -1 */
     bool asked;       /* the function took it as a size */
     bool literal;     /* it is fixed, since the function reads it as a number of C */
-    uint32_t leaf;    /* the input that tells it in the graph of this pass; IR_NONE: none */
+    bool rest; /* no word: what a size, which is `as`, has beyond a form that it is not less than */
+    ir_dim_code of; /* of such: over the words of a call */
+    uint32_t leaf;  /* the input that tells it in the graph of this pass; IR_NONE: none */
 } front_symbol;
 
 /* Of a call with these words. */
 static inline int64_t front_symbol_value(const front_symbol *y, const uint64_t *word) {
+    if (y->rest) return ir_dim_code_eval(&y->of, (const int64_t *)word);
     const uint64_t is = word[y->word];
     return (int64_t)(y->negated ? 0 - is : is);
 }
@@ -52,7 +55,7 @@ typedef struct front_fact {
 typedef struct front_solver {
     const char *what; /* the function, for logs; borrowed */
     front_symbol *symbol;
-    uint32_t n_symbols;
+    uint32_t n_symbols, room; /* of more symbols that it may add */
     front_fact *fact;
     uint32_t n_facts, cap_facts;
     uint32_t told;  /* facts whose site is known */

@@ -11,6 +11,8 @@
 enum { MOST_PASSES = 256 };
 /* Results of functions with graph breaks are looked at in each call. */
 enum { FEW_ITEMS = 8 };
+/* Sizes that are others and some more, in one function. */
+enum { MOST_RESTS = 8 };
 
 /* --- what functions call ------------------------------------------------------------------------ */
 
@@ -253,8 +255,10 @@ static rp_status make_symbols(tracing *t, bool eager, rp_error *err) {
     s->what = t->f->name;
     t->symbol = base_alloc_array(t->a->n, sizeof *t->symbol);
     t->dims = base_alloc_array(t->a->n, sizeof *t->dims);
-    s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + front_count_ints(t->a) + 1,
+    s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + front_count_ints(t->a) +
+                                     MOST_RESTS + 1,
                                  sizeof *s->symbol);
+    s->room = MOST_RESTS;
     if (!t->symbol || !t->dims || !s->symbol)
         return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
     for (uint32_t i = 0; i < t->a->n; i++) t->symbol[i] = UINT32_MAX;
@@ -429,6 +433,7 @@ static rp_status run_pass(tracing *t, rp_error *err) {
     call.g->call = &call;
     ir_dims_set_assume(s->t, front_solver_assume, s);
     for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
+    RP_TRY_OUT(front_tell_rests(&call, err));
     front_leave_sizes(t->f, s);
     rp_graph *around = trace_enter(call.g);
     st = t->f->fn(t->f->user, &call, &t->args, &result, err);
@@ -495,13 +500,18 @@ static rp_status makes_the_same(tracing *t, uint32_t poison, bool *same, rp_erro
     return st;
 }
 
+static uint32_t count_open(const front_solver *s) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_symbols; i++) n += front_is_open_int(&s->symbol[i]);
+    return n;
+}
+
 /* Symbols of integers that the function reads as numbers, too, are fixed; *again: there are some, and what else there is is not known yet. */
 static rp_status try_ints(tracing *t, bool *again, rp_error *err) {
     front_solver *s = &t->out->sizes;
-    uint32_t n = 0;
+    const uint32_t n = count_open(s);
     bool same = true;
     *again = false;
-    for (uint32_t i = 0; i < s->n_symbols; i++) n += front_is_open_int(&s->symbol[i]);
     if (n == 0) return RP_OK;
     RP_TRY(makes_the_same(t, FRONT_ALL_POISON, &same, err));
     if (same) return RP_OK;

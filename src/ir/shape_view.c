@@ -87,8 +87,8 @@ static rp_status infer_slice(ir_rule *r) {
     r->dtype = r->a->dtype;
     r->shape = r->a->shape;
     if (ir_dim_le(r->dims, ir_dim_const(r->dims, 0), start) != IR_TRUE ||
-        ir_dim_le(r->dims, start, stop) != IR_TRUE ||
-        ir_dim_le(r->dims, stop, r->shape.dim[axis]) != IR_TRUE)
+        ir_dim_le(r->dims, stop, r->shape.dim[axis]) != IR_TRUE ||
+        ir_dim_le(r->dims, start, stop) != IR_TRUE)
         return rp_fail(
             r->err, RP_INVALID, "slice: [%s, %s) is not known to lie within axis %lld of %s",
             ir_dim_text(r->g, start).s, ir_dim_text(r->g, stop).s, (long long)axis, IR_TYPE(r, 0));
