@@ -35,7 +35,9 @@ static bool is_open(const front_guards *g, const front_fact *f) {
     if (!f->learnt) return true;
     if (f->r != RP_DIM_EQ) return false;
     for (uint32_t i = 0; i < g->sizes.n_symbols; i++)
-        if (g->sizes.symbol[i].replaced && !is_pair(g, &g->sizes.symbol[i])) return true;
+        if (g->sizes.symbol[i].replaced &&
+            (g->sizes.symbol[i].fixed || !is_pair(g, &g->sizes.symbol[i])))
+            return true;
     return false;
 }
 

@@ -136,7 +136,7 @@ static rp_status aim_solver(front_session *s, rp_error *err) {
     memset(value, 0, (n + 1u) * sizeof *value);
     y->t = ir_graph_dims(rec->g->ir);
     y->err = &rec->g->err;
-    y->changed = true; /* what is known is not asked for again: pieces are made with it */
+    y->changed = y->runs = true; /* what is known is not asked for again: pieces are made with it */
     for (uint32_t i = 0; i < y->n_symbols; i++) {
         front_symbol *x = &y->symbol[i];
         x->table_i = rec->table_i[i];

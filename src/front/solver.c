@@ -48,6 +48,22 @@ rp_status front_solver_copy(const front_solver *s, front_solver *out, rp_error *
     return rp_fail(err, RP_NOMEM, "guards of %s", s->what);
 }
 
+void front_solver_restart(front_solver *s, const front_symbol *first, uint32_t n) {
+    for (uint32_t i = 0; i < s->n_facts; i++) base_free(s->fact[i].file);
+    for (uint32_t i = n; i < s->n_symbols; i++) base_free(s->symbol[i].source);
+    for (uint32_t i = 0; i < n; i++) {
+        front_symbol *y = &s->symbol[i];
+        const bool literal = y->literal, asked = y->asked;
+        *y = first[i]; /* of the same source */
+        y->literal = literal;
+        y->asked = literal && asked;
+        y->fixed = y->fixed || literal;
+    }
+    s->room += s->n_symbols - n;
+    s->n_symbols = n;
+    s->n_facts = s->told = 0;
+}
+
 bool front_solver_settle(front_solver *s) {
     bool any = false;
     for (uint32_t i = 0; i < s->n_symbols; i++) {
@@ -133,7 +149,7 @@ rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) {
     s->t = t;
     s->err = trace;
     s->pass++;
-    s->changed = false;
+    s->changed = s->runs = false;
     for (uint32_t i = 0; i < s->n_symbols; i++) s->symbol[i].table_i = UINT32_MAX;
     for (uint32_t i = 0; i < s->n_symbols; i++)
         if (front_solver_size(s, i) == IR_DIM_BAD)
@@ -517,7 +533,7 @@ static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must
         if (file) front_solver_told(s, file, line);
         kept->learnt = take_in(s, kept, a, b);
         if (kept->learnt) return;
-        if (must && again) s->n_facts--;
+        if (must && again && !s->runs) s->n_facts--;
     }
     if (!must || again) return;
     const ptrdiff_t at = kept - s->fact;

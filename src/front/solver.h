@@ -64,6 +64,7 @@ typedef struct front_solver {
     uint32_t n_values;
     uint32_t pass;   /* from 1 */
     bool changed;    /* in this pass */
+    bool runs;       /* it is no pass but a run of a recording, whose pieces learn */
     uint32_t learnt; /* times that something was */
     bool refused;    /* a mark did not allow a fact: no further pass helps */
     rp_error *err;   /* of this pass: a fact that a mark does not allow, or no memory */
@@ -72,6 +73,8 @@ typedef struct front_solver {
 void front_solver_done(front_solver *s);
 /* What is known, for another table; to be begun or aimed before it is asked. */
 rp_status front_solver_copy(const front_solver *s, front_solver *out, rp_error *err) RP_MUST_USE;
+/* Forgets what was learnt: the symbols are the n that they were at first, but for those that are literals now. */
+void front_solver_restart(front_solver *s, const front_symbol *first, uint32_t n);
 /* Symbols that no mark is about become numbers; false where all are. */
 bool front_solver_settle(front_solver *s);
 /* A pass begins: sizes are made in t from now on, and trace, the error of its graph, is failed where the graph must be. */

@@ -546,20 +546,31 @@ rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool ea
                       front_traced *out, rp_error *err) {
     rp_status st = RP_OK;
     bool again = true;
+    front_symbol *first = NULL;
     tracing t = {
         .f = f, .a = a, .sizes = sizes, .eager = eager, .poison = FRONT_NO_POISON, .out = out};
     *out = (front_traced){.to = out->to};
     RP_TRY_OUT(front_support_check(f, a, err));
     RP_TRY_OUT(make_symbols(&t, eager, err));
     RP_TRY_OUT(front_fake_args(f, a, &t.args, &t.block, err));
+    const uint32_t n = out->sizes.n_symbols;
+    first = base_alloc_array(n + 1u, sizeof *first);
+    if (!first) {
+        st = rp_fail(err, RP_NOMEM, "sizes of %s", f->name);
+        goto out;
+    }
+    for (uint32_t i = 0; i < n; i++) first[i] = out->sizes.symbol[i];
     while (again) {
         again = false;
         RP_TRY_OUT(trace_until_known(&t, err));
         if (!out->began) RP_TRY_OUT(try_ints(&t, &again, err));
+        /* What was learnt of it as a size is nothing that the next trace relies on. */
+        if (again) front_solver_restart(&out->sizes, first, n);
     }
     front_ints_settle(f, &out->sizes);
     if (!eager) st = note_taken(&t, err);
 out:
+    base_free(first);
     base_free(t.symbol);
     base_free(t.dims);
     base_free(t.block);

@@ -99,11 +99,25 @@ static void group(run *r) {
     push(r, rp_sum(rp_reshape(a, to), 0, false));
 }
 
+/* What there is of a behind as many as a size; now and then it is not asked whether there are. */
+static void rest(run *r, rp_tensor a) {
+    rp_dim all = rp_tensor_dim(a, 0), n = pick_size(r);
+    if (next(&r->seed) % 8 && !answered(r, rp_dim_le(n, all))) return;
+    if (next(&r->seed) % 2)
+        push(r, rp_slice(a, 0, n, all));
+    else
+        push(r, rp_slice(a, 0, 0, rp_dim_sub(all, n)));
+}
+
 static void cut(run *r) {
     rp_tensor a = pick(r);
     rp_shape s = rp_tensor_shape(a);
     int64_t from = next(&r->seed) % 3;
     if (s.rank == 0) return;
+    if (next(&r->seed) % 2) {
+        rest(r, a);
+        return;
+    }
     if (answered(r, rp_dim_ge(s.dim[0], from + 2)))
         push(r, rp_slice(a, 0, from, from + 2));
     else if (answered(r, rp_dim_gt(s.dim[0], 0)))

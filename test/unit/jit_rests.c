@@ -54,6 +54,19 @@ FUNCTION(behind, {
     double sum = rp_item(rp_sum(t, 0, false));
     t = rp_add_scalar(rp_slice(t, 0, n, w), sum > 50 ? 100 : 0);
 })
+/* Nobody reads it; it is to be there. */
+FUNCTION(unread, {
+    double sum = rp_item(rp_sum(t, 0, false));
+    (void)rp_slice(t, 0, n, w);
+    t = rp_add_scalar(t, sum > 50 ? 100 : 0);
+})
+/* n is a number, too. */
+FUNCTION(both, {
+    t = rp_sum(rp_reshape(t, RP_SHAPE(rp_dim_floordiv(w, 2), 2)), 1, false);
+    t = rp_sum(rp_slice(rp_jit_tensor(call, &args->item[0]), 0, n, w), 0, true);
+    t = rp_mul_scalar(t, (double)args->item[1].as.integer);
+})
+
 typedef int64_t sizes[3]; /* of the tensor, n, m */
 
 static rp_status run(rp_jit *f, const sizes z, rp_output **out, rp_error *err) {
@@ -116,12 +129,12 @@ static void two_entries_serve_all(void **state) {
 
 /* Of sizes that more is needed of, some calls have entries of their own; each is right. */
 static void what_more_is_needed_is_guarded(void **state) {
-    static const rp_jit_fn fn[] = {paired, behind};
+    static const rp_jit_fn fn[] = {paired, behind, unread};
     static const sizes even[] = {{8, 2, 0},   {10, 4, 0}, {12, 2, 1},  {20, 14, 5}, {9, 9, 2},
                                  {30, 8, 23}, {8, 8, 8},  {64, 0, 2},  {7, 5, 3},   {10, 6, 4},
                                  {11, 6, 4},  {12, 6, 4}, {12, 13, 4}, {64, 62, 1}};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         rp_jit *f = jit_at(fn[i], 1, RP_DYNAMIC_AUTO, NULL);
         rp_jit *plain = jit_at(fn[i], 0, RP_DYNAMIC_AUTO, NULL);
         for (size_t k = 0; k < sizeof even / sizeof *even; k++) check(f, plain, even[k]);
@@ -180,6 +193,25 @@ static void guards_are_told(void **state) {
     rp_jit_free(plain);
 }
 
+/* What was learnt of it while it was a size is no guard. */
+static void what_is_a_number_leaves_none(void **state) {
+    rp_error err = {0};
+    char *text = NULL;
+    (void)state;
+    rp_jit *f = jit_at(both, 1, RP_DYNAMIC_AUTO, NULL);
+    rp_jit *plain = jit_at(both, 0, RP_DYNAMIC_AUTO, NULL);
+    check(f, plain, (const sizes){8, 8, 0});
+    check(f, plain, (const sizes){10, 10, 0});
+    CHECK_OK(rp_jit_guards_text(f, &text, &err), &err);
+    assert_non_null(strstr(text, "EQUALS_MATCH: L[1] == 10"));
+    if (strstr(text, "L[1] == L[0].size()[0]")) fail_msg("%s", text);
+    rp_free(text);
+    check(f, plain, (const sizes){12, 10, 0});
+    assert_int_equal(jit_info(f).entries, 2);
+    rp_jit_free(f);
+    rp_jit_free(plain);
+}
+
 static rp_compilation_config *settings;
 
 static rp_status life(rp_error *err) {
@@ -215,6 +247,7 @@ int main(void) {
         cmocka_unit_test(what_more_is_needed_is_guarded),
         cmocka_unit_test(marks_hold),
         cmocka_unit_test(guards_are_told),
+        cmocka_unit_test(what_is_a_number_leaves_none),
         cmocka_unit_test(failed_allocations_are_told),
     };
     return cmocka_run_group_tests(tests, begun, NULL);
