@@ -180,6 +180,22 @@ RP_INLINE float rp_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 RP_INLINE float rp_over(float x) { return 1.0f / x; }
 #endif
 
+#ifndef rp_two_over /* the same, below 2^126 */
+RP_INLINE float rp_two_over(float x) { return 2.0f / x; }
+#endif
+
+#ifndef rp_at_most /* NaN stays */
+RP_INLINE float rp_at_most(float x, float c) { return c < x ? c : x; }
+#endif
+
+#ifndef rp_at_least
+RP_INLINE float rp_at_least(float x, float c) { return c > x ? c : x; }
+#endif
+
+#ifndef rp_minus_exact /* x - a * b, where the product has no more bits than a float */
+RP_INLINE float rp_minus_exact(float x, float a, float b) { return x - a * b; }
+#endif
+
 /* exp of |r| <= log(2) / 2. */
 RP_INLINE float rp_exp_poly(float r)
 {
@@ -195,18 +211,16 @@ RP_INLINE float rp_exp_poly(float r)
 /* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. */
 RP_INLINE float rp_expf(float x)
 {
+    x = rp_at_most(rp_at_least(x, -104.0f), 89.0f); /* of which the results are 0 and infinity */
     float z = x * 1.44269504f + 12582912.0f;
     float n = z - 12582912.0f;
-    rp_i32 k = (rp_i32)(rp_bits(z) - 0x4b400000u);
-    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float r = rp_minus_exact(x, n, 0.693359375f) - n * -2.12194440e-4f;
     float p = rp_exp_poly(r);
-    /* 2^k in two factors: k reaches 128 and, for subnormal results, -150. */
-    rp_i32 k1 = k >> 1, k2 = k - k1;
-    float s1 = rp_from_bits((rp_u32)(k1 + 127) << 23);
-    float s2 = rp_from_bits((rp_u32)(k2 + 127) << 23);
-    float y = (p * s1) * s2;
-    y = x > 89.0f ? RP_INF : y; /* whatever came of one beyond these */
-    return x < -104.0f ? 0.0f : y;
+    /* 2^k in two factors: k reaches 128 and, for subnormal results, -150. The bits of z are k and a constant that shifts push out. */
+    rp_u32 k1 = rp_bits(z) >> 1, k2 = rp_bits(z) - k1;
+    float s1 = rp_from_bits((k1 << 23) + 0x3f800000u);
+    float s2 = rp_from_bits((k2 << 23) + 0x3f800000u);
+    return (p * s1) * s2;
 }
 
 /* exp in double for |x| < 700, relative error below 2^-47; log below. Of pow alone, which rounds once. */
@@ -281,7 +295,7 @@ RP_INLINE float rp_exp_near(float x)
 {
     float z = x * 1.44269504f + 12582912.0f;
     float n = z - 12582912.0f;
-    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float r = rp_minus_exact(x, n, 0.693359375f) - n * -2.12194440e-4f;
     float p = rp_exp_poly(r);
     return p * rp_from_bits((rp_bits(z) - (0x4b400000u - 127u)) << 23);
 }
@@ -295,7 +309,7 @@ RP_INLINE float rp_tanhf(float x)
     p = p * s + 1.33152470e-1f;
     p = p * s - 3.33327681e-1f;
     float e = rp_exp_near(a < 9.5f ? a + a : 19.0f);
-    float big = 1.0f - 2.0f / (e + 1.0f);
+    float big = 1.0f - rp_two_over(e + 1.0f);
     float y = rp_copysignf(a < 0.6f ? x + x * (s * p) : big, x); /* -0 stays */
     return x == x ? y : x;
 }

@@ -48,18 +48,39 @@ RP_INLINE rp_u16 rk_f32_to_bf16(float x)
 
 /* 1 / x rounded once, as a division is, for x of 1 or more: without the branch of a division, around which the compiler would not move other elements' work.
  * A step of Newton is exact up to 2^126. Beyond, the result is subnormal, and rounded twice: what looks like a tie the second time may be none. */
+RP_INLINE float rk_near_over(float y)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y));
+    return __fmaf_rn(r, __fmaf_rn(-y, r, 1.0f), r);
+}
 RP_INLINE float rk_over(float x)
 {
     const bool large = x >= 0x1p126f;
     const float y = large ? x * 0x1p-32f : x;
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y));
-    r = __fmaf_rn(r, __fmaf_rn(-y, r, 1.0f), r);
+    float r = rk_near_over(y);
     const float off = __fmaf_rn(-y, r, 1.0f), small = r * 0x1p-32f, rest = __fmaf_rn(-small, 0x1p32f, r);
     const int up = rest == 0x1p-118f && off > 0.0f, down = rest == -0x1p-118f && off < 0.0f;
     asm("{\n.reg .pred p;\nsetp.ge.f32 p, %1, 0f7e800000;\nselp.f32 %0, %2, %0, p;\n}" : "+f"(r) : "f"(x), "f"(__int_as_float(__float_as_int(small) + up - down)));
     return x == RP_INF ? 0.0f : r;
 }
+RP_INLINE float rk_two_over(float x) { return 2.0f * rk_near_over(x); }
+RP_INLINE float rk_at_most(float x, float c)
+{
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(c));
+    return y;
+}
+RP_INLINE float rk_at_least(float x, float c)
+{
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(c));
+    return y;
+}
+#define rp_at_most rk_at_most
+#define rp_at_least rk_at_least
+#define rp_two_over rk_two_over
+#define rp_minus_exact(x, a, b) __fmaf_rn(-(a), b, x)
 #define rp_over rk_over
 #endif
 
