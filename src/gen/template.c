@@ -8,6 +8,7 @@ BASE_EMBED(product_h);
 BASE_EMBED(link_c_inc);
 BASE_EMBED(matmul_cu);
 BASE_EMBED(tile_cu);
+BASE_EMBED(few_cu);
 BASE_EMBED(axis_cu);
 BASE_EMBED(scatter_cu);
 BASE_EMBED(attention_cu);
@@ -70,6 +71,7 @@ static void prefill_text(base_buf *out) {
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
     if (uses->floats || uses->strided) base_buf_add(out, rp_embed_tile_cu, rp_embed_tile_cu_size);
+    if (uses->floats) base_buf_add(out, rp_embed_few_cu, rp_embed_few_cu_size);
     if (uses->axis) base_buf_add(out, rp_embed_axis_cu, rp_embed_axis_cu_size);
     if (uses->scatter) base_buf_add(out, rp_embed_scatter_cu, rp_embed_scatter_cu_size);
     if (uses->tensor) tensor_text(out);

@@ -175,6 +175,36 @@ static void shared_scatters(gpu_graphs *q, const char *type, const char *join, c
     finish(&l, q);
 }
 
+/* Rows longer than a block holds: sums of whole chunks and parts of one, of more of them than blocks have halves of warps, zeros of either sign
+ * (of rows that are not made in runs) and values of which one is no number, where only the order says which is the largest. */
+static void long_rows(gpu_graphs *q, const char *type, bool small) {
+    static const char *const reduces[] = {"sum", "amax", "amin", "argmax"};
+    const int lengths[] = {9000, 12288, small ? 40001 : 270001};
+    const int rows[] = {small ? 9 : 70, small ? 9 : 70, 2};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char inputs[64], op[96];
+        listing l;
+        (void)snprintf(inputs, sizeof inputs, "%%a: f32[%d,%d]", rows[i], lengths[i]);
+        begin(&l, inputs);
+        base_buf_printf(
+            &l.text,
+            "  %%e = abs %%a\n  %%c = const 50\n  %%d = mul %%a, %%c\n  %%x = cast %%d {dtype=%s}\n"
+            "  %%z = const 0\n  %%o = mul %%%s, %%z\n  %%zeros = cast %%o {dtype=%s}\n"
+            "  %%f = sub %%e, %%a\n  %%r = div %%f, %%f\n"
+            "  %%odd = cast %%r {dtype=%s}\n",
+            type, i < 2 ? "a" : "e", type, type);
+        for (size_t k = 0; k < sizeof reduces / sizeof *reduces; k++) {
+            (void)snprintf(op, sizeof op, "%s %%x {axis=1, keep=false}", reduces[k]);
+            out(&l, op);
+            (void)snprintf(op, sizeof op, "%s %%zeros {axis=1, keep=false}", reduces[k]);
+            out(&l, op);
+            (void)snprintf(op, sizeof op, "%s %%odd {axis=1, keep=false}", reduces[k]);
+            if (strcmp(type, "f32") == 0 || strcmp(type, "f64") == 0) out(&l, op);
+        }
+        finish(&l, q);
+    }
+}
+
 /* Both operands computed: layouts, batches that are shared, chunks of k and an epilogue. */
 static void products(gpu_graphs *q, const char *x, const char *w) {
     static const char inputs[] = "%a: f32[2,T,300], %b: f32[2,300,37], %c: f32[37,300], %d: "
@@ -226,6 +256,15 @@ static void strided(gpu_graphs *q, int n, int rows, int k, int columns, bool tra
                    n, rows, k, n, trans ? columns : k, trans ? k : columns,
                    trans ? " {trans_b=true}" : "");
     gpu_graphs_add_text(q, text, false);
+}
+
+/* Few rows (few.cu): of every number of chains a thread may have, a chunk and parts of one, more chunks than there is memory for. */
+static void few(gpu_graphs *q) {
+    packed(q, "1", 2201, 40, "f32", "f32", false);
+    packed(q, "2", 100, 40, "f32", "f16", false);
+    packed(q, "3", 300, 40, "bf16", "bf16", true);
+    packed(q, "4", 512, 16, "f16", "f32", false);
+    packed(q, "7", 5000, 33, "f32", "f32", false);
 }
 
 /* Every size of a tile (tile.cu), rows of several and of a part of one, whole chunks of k and parts of one for each number of
@@ -288,7 +327,9 @@ static void every_form(gpu_graphs *q, bool small) {
         static const char *const others[] = {"i16", "f64", "i64", "bool"};
         shared_scatters(q, others[i], i < 3 ? joins[i + 1] : "scatter", i % 2 ? "i64" : "i32");
     }
+    for (size_t i = 0; i < (small ? 2 : 4); i++) long_rows(q, values[i], small);
     products(q, "f32", "f32");
+    few(q);
     tiles(q, small);
     returns(q);
     if (small) return;

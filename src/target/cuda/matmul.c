@@ -13,7 +13,11 @@
 
 #define COLUMNS LOWER_COLUMNS
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
-enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024, FEW_PART = 4096 /* RK_MM_PART */ };
+enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
+enum {
+    FEW_PART = 4096,                /* RK_MM_PART */
+    FEW_RINGS = 8 * 2 * (2048 + 64) /* bytes, RK_FEW_ROOM of float32 */
+};
 
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
 static uint32_t columns_of(const lowerer *L, const pass_segment *s) {
@@ -166,7 +170,8 @@ static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const i
         const int64_t tile = rows->many ? target_tile_bytes(segs[i].tile) : 0;
         if (tile > *bytes) *bytes = tile;
     }
-    const int64_t few = rows->few ? (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4 : 0;
+    const int64_t few = rows->few ? (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4 + FEW_RINGS
+                                  : 0;
     if (few > *bytes) *bytes = few;
     base_buf_printf(
         b,
