@@ -13,7 +13,9 @@ enum {
     LONGEST_SUM = 1024,
     LONGEST_MADE = 512,
     LONGEST_FEW = 128,
-    FEW_ITEMS = 128, /* rows; as many as multiprocessors */
+    LONGEST_PLAIN = 128, /* where nothing is reduced, .. */
+    MANY_ITEMS = 1024,   /* .. of so many rows */
+    FEW_ITEMS = 128,     /* rows; as many as multiprocessors */
     HALF_THREADS = 128,
     HALF_SHORT = 128, /* elements of a row of which .. */
     HALF_BLOCKS = 16, /* .. so many blocks of a multiprocessor take several in turn */
@@ -62,6 +64,13 @@ static void note_block(const kir_func *f, kir_ref at, rows *out) {
     out->aligned = out->aligned && n % WIDE == 0;
 }
 
+/* Rows of which nothing is reduced: many short ones would be too little for a block each. */
+static const char *plain_refused(const kir_func *f, const rows *r) {
+    const bool short_ones = r->longest && r->longest <= LONGEST_PLAIN;
+    return short_ones && r->items >= MANY_ITEMS && sched_parts_of(f).n == 1 ? NULL
+                                                                            : "nothing is reduced";
+}
+
 /* What its form forbids; NULL: *out is what there is. */
 static const char *form_refused(const kir_func *f, rows *out) {
     uint32_t depth = 0;
@@ -83,7 +92,7 @@ static const char *form_refused(const kir_func *f, rows *out) {
         reduces = reduces || op == KIR_REDUCE;
         depth += shape == KIR_SHAPE_BEGIN;
     }
-    return why || reduces ? why : "nothing is reduced";
+    return why || reduces ? why : plain_refused(f, out);
 }
 
 static kir_ref end_of(const kir_func *f, kir_ref at) {
