@@ -17,7 +17,6 @@ BASE_EMBED(prelude_h);
 BASE_EMBED(kernel_h);
 BASE_EMBED(prelude_cuda_h);
 
-#define RK_BLOCK 1024  /* of prelude_cuda.h */
 #define ROUNDS 8       /* of loads at once, of an item in another kernel */
 #define WARP_ROUNDS 16 /* where a warp runs it */
 #define MOST_TIMES 8   /* iterations of a thread that are written one behind the other */
@@ -31,11 +30,11 @@ void gen_cuda_prelude(base_buf *out) {
 static void put_together(gen_render *r, kir_ref from, kir_ref to);
 
 /* Who runs `at` in step: this thread's number among them, how many they are, and what their reductions are called. */
-static bool is_warp(const gen_render *r, kir_ref at) {
+bool gen_cuda_is_warp(const gen_render *r, kir_ref at) {
     return r->warp || r->s->steps[at].team == SCHED_OF_WARP;
 }
 
-static int rounds_of(const gen_render *r) {
+int gen_cuda_rounds(const gen_render *r) {
     return r->warp ? WARP_ROUNDS : ROUNDS;
 }
 
@@ -44,17 +43,17 @@ bool gen_cuda_is_half(const gen_render *r, kir_ref at) {
 }
 
 const char *gen_cuda_own(const gen_render *r, kir_ref at) {
-    return gen_cuda_is_half(r, at) ? "rk_half_lane()"
-           : is_warp(r, at)        ? "rk_lane()"
-                                   : "threadIdx.x";
+    return gen_cuda_is_half(r, at)   ? "rk_half_lane()"
+           : gen_cuda_is_warp(r, at) ? "rk_lane()"
+                                     : "threadIdx.x";
 }
 
-static const char *team_size(const gen_render *r, kir_ref at) {
-    return is_warp(r, at) ? "32" : *r->size ? r->size : "blockDim.x";
+const char *gen_cuda_team_size(const gen_render *r, kir_ref at) {
+    return gen_cuda_is_warp(r, at) ? "32" : *r->size ? r->size : "blockDim.x";
 }
 
-static const char *team_name(const gen_render *r, kir_ref at) {
-    return is_warp(r, at) ? "warp" : "block";
+const char *gen_cuda_team_name(const gen_render *r, kir_ref at) {
+    return gen_cuda_is_warp(r, at) ? "warp" : "block";
 }
 
 /* Whether that is the last line: two loops in a row need one barrier between them. */
@@ -64,7 +63,7 @@ static bool ends_with(const base_buf *b, const char *line) {
 }
 
 void gen_cuda_barrier(gen_render *r, kir_ref at) {
-    const bool warp = is_warp(r, at) || gen_cuda_is_half(r, at);
+    const bool warp = gen_cuda_is_warp(r, at) || gen_cuda_is_half(r, at);
     const char *text = warp ? "__syncwarp();" : "__syncthreads();";
     if (r->s->steps[at].barrier && !ends_with(r->out, text)) gen_line(r, text);
 }
@@ -169,7 +168,7 @@ static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n)
     }
     gen_cuda_aligned(r, at);
     gen_open(r, "for (long long c%u = %s * %u; c%u < %s; c%u += %s * %u)", at, gen_cuda_own(r, at),
-             wide, at, n, at, team_size(r, at), wide);
+             wide, at, n, at, gen_cuda_team_size(r, at), wide);
     gen_cuda_vectors(r, at, needed);
     gen_line(r, "#pragma unroll");
     gen_open(r, "for (int k%u = 0; k%u < %u; k%u++)", at, at, wide, at);
@@ -180,6 +179,10 @@ static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n)
             gen_line(r, "rk_put(p%u, x%u, w%u);", i, i, at);
     gen_close(r);
     base_free(needed);
+}
+
+const char *gen_cuda_sum_type(kir_reduce how, kir_class c) {
+    return how == KIR_CHAIN ? "double" : gen_class_type(c);
 }
 
 const char *gen_cuda_how(kir_reduce how) {
@@ -195,7 +198,7 @@ const char *gen_cuda_how(kir_reduce how) {
 static int times_of(const gen_render *r, kir_ref at) {
     const sched_kind kind = r->s->steps[at].kind;
     const int64_t threads = r->s->launch.threads;
-    const int64_t team = kind == SCHED_WARP ? threads / 32 : is_warp(r, at) ? 32 : threads;
+    const int64_t team = kind == SCHED_WARP ? threads / 32 : gen_cuda_is_warp(r, at) ? 32 : threads;
     int64_t extent;
     if (r->item || r->warp || r->threads || r->f->form != KIR_KERNEL || gen_cuda_is_half(r, at))
         return 0;
@@ -220,7 +223,7 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         return;
     }
     const int times = times_of(r, at);
-    if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
+    if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", gen_cuda_rounds(r));
     if (times) {
         gen_line(r, "#pragma unroll");
         gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, times, at);
@@ -228,14 +231,14 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
             gen_line(r, "const long long i%u = u%u * %u + threadIdx.x / 32;", at, at,
                      r->s->launch.threads / 32);
         else
-            gen_line(r, "const long long i%u = u%u * %s + %s;", at, at, team_size(r, at),
+            gen_line(r, "const long long i%u = u%u * %s + %s;", at, at, gen_cuda_team_size(r, at),
                      gen_cuda_own(r, at));
     } else if (kind == SCHED_WARP && !r->warp)
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += %s / 32)", at, at, n,
-                 at, team_size(r, at));
+                 at, gen_cuda_team_size(r, at));
     else if (kind == SCHED_THREAD)
         gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, gen_cuda_own(r, at), at, n,
-                 at, team_size(r, at));
+                 at, gen_cuda_team_size(r, at));
     else
         gen_open(r, "for (long long i%u = 0; i%u < %s; i%u++)", at, at, n, at);
     if (kind == SCHED_THREAD)
@@ -246,193 +249,12 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_cuda_barrier(r, at);
 }
 
-/* Open: `c` counts rounds, each thread has element i<at> if that is below the extent. */
-static void open_rounds(gen_render *r, kir_ref at, const char *n) {
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %s)", at, at, n, at, team_size(r, at));
-    gen_line(r, "const long long i%u = c%u + %s;", at, at, gen_cuda_own(r, at));
-}
-
-/* What accumulates: chains are in double precision. */
-static const char *sum_type(kir_reduce how, kir_class c) {
-    return how == KIR_CHAIN ? "double" : gen_class_type(c);
-}
-
-/* Elements of all rounds at once, loaded into e<at>; those past the end are `start`. */
-static void put_loads(gen_render *r, kir_ref at, kir_ref end, const char *n, const char *start,
-                      int rounds, const char *threads) {
-    char v[GEN_NAME_SIZE];
-
-    gen_text(r, r->f->insts[end].in[0], v, sizeof v);
-    gen_line(r, "%s e%u[%d];", gen_class_type(r->f->insts[r->f->insts[end].in[0]].cls), at, rounds);
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
-    gen_line(r, "const long long i%u = c%u + u%u * %s + %s;", at, at, at, threads,
-             gen_cuda_own(r, at));
-    gen_line(r, "e%u[u%u] = %s;", at, at, start);
-    gen_open(r, "if (i%u < %s)", at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "e%u[u%u] = %s;", at, at, v);
-    gen_close(r);
-    gen_close(r);
-}
-
-static void put_rounds_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const int rounds = r->s->steps[at].rounds;
-    const kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
-    const char *type = gen_class_type(cls);
-
-    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %d * blockDim.x)", at, at, n, at, rounds);
-    put_loads(r, at, end, n, gen_neutral(KIR_ARGMAX, cls), rounds, "(int)blockDim.x");
-    gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
-    gen_line(r, "const rk_best<%s> b%u = {e%u[u%u], c%u + u%u * (int)blockDim.x + threadIdx.x};",
-             type, at, at, at, at, at);
-    gen_line(r, "if (b%u.at < %s) a%u = rk_better(a%u, b%u);", at, n, at, at, at);
-    gen_close(r);
-    gen_close(r);
-    gen_line(r, "a%u = rk_block_best(a%u);", at, at);
-    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
-}
-
-static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    kir_ref value = r->f->insts[end].in[0];
-    const char *type = gen_class_type(r->f->insts[value].cls);
-    char v[GEN_NAME_SIZE];
-
-    gen_text(r, value, v, sizeof v);
-    gen_line(r, "rk_best<%s> a%u = {0, -1};", type, at);
-    open_rounds(r, at, n);
-    gen_open(r, "if (i%u < %s)", at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "const rk_best<%s> e%u = {%s, i%u};", type, at, v, at);
-    gen_line(r, "a%u = rk_better(a%u, e%u);", at, at, at);
-    gen_close(r);
-    gen_close(r);
-    gen_line(r, "a%u = rk_%s_best(a%u);", at, team_name(r, at), at);
-    gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
-}
-
-/* Of an item in another kernel the threads are known there, of a kernel's own rounds they are those of its launch. */
-static uint32_t threads_at_once(const gen_render *r, kir_ref at) {
-    return r->threads ? r->threads : r->s->steps[at].rounds ? r->s->launch.threads : 0;
-}
-
-/* Where a chunk ends, which it does with a round (sched_verify), another begins. */
-static void put_chunk(gen_render *r, kir_ref at, const char *start) {
-    gen_open(r, "if (c%u && c%u %% %d == 0)", at, at, KIR_CHUNK);
-    gen_line(r, "t%u += (double)rk_%s_end<RK_SUM>(a%u);", at, team_name(r, at), at);
-    gen_line(r, "a%u = %s;", at, start);
-    gen_close(r);
-}
-
-static void put_chunks_end(gen_render *r, kir_ref at, kir_ref end, const char *type) {
-    gen_line(r, "v%u = (%s)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, type, at,
-             team_name(r, at), at);
-}
-
-/* Rounds of a known number of threads: all that they load is asked for before the first sum. */
-static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
-    const char *type = gen_class_type(cls), *how = gen_cuda_how(r->f->insts[at].u.reduce);
-    const char *start = gen_neutral(r->f->insts[at].u.reduce, cls);
-    const uint32_t own = r->s->steps[at].rounds, threads = threads_at_once(r, at);
-    const int rounds = r->threads || !own ? rounds_of(r) : (int)own;
-    char size[16];
-
-    (void)snprintf(size, sizeof size, "%u", threads);
-    const bool chunks = r->s->steps[at].chunks;
-    gen_line(r, "%s a%u = %s;", type, at, start);
-    if (chunks) gen_line(r, "double t%u = 0.0;", at);
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at,
-             threads * (uint32_t)rounds);
-    if (chunks) put_chunk(r, at, start);
-    put_loads(r, at, end, n, start, rounds, size);
-    if (r->warp)
-        gen_line(r, "a%u = rk_warp_rounds<%s, %d>(a%u, e%u, %s - c%u);", at, how, rounds, at, at, n,
-                 at);
-    else
-        gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, rounds,
-                 threads, at, at, n, at);
-    gen_close(r);
-    if (chunks)
-        put_chunks_end(r, at, end, type);
-    else
-        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how, at);
-}
-
-/* Chunks end inside of the rounds of another kernel, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would
- * leave a part of the memory that they share unused. */
-static bool goes_at_once(const gen_render *r, kir_ref at) {
-    const uint32_t threads = threads_at_once(r, at);
-    const kir_reduce how = r->f->insts[at].u.reduce;
-    return threads && RK_BLOCK % threads == 0 && !(r->threads && r->s->steps[at].chunks) &&
-           how != KIR_PROD && how != KIR_CHAIN && r->f->ranges[r->f->insts[at].in[0]].hi > threads;
-}
-
-#define LEAST_CHAIN 64 /* sums of chunks that are worth it to look whether they have an order */
-
-static bool may_be_exact(const gen_render *r, kir_ref at, kir_ref end) {
-    const kir_inst *in = &r->f->insts[at];
-    return in->u.reduce == KIR_CHAIN && r->f->insts[end].cls == KIR_F32 && !is_warp(r, at) &&
-           r->f->ranges[in->in[0]].hi >= LEAST_CHAIN;
-}
-
-/* Opens what is done where the order counts. */
-static void put_exact(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    char v[GEN_NAME_SIZE];
-
-    gen_text(r, r->f->insts[end].in[0], v, sizeof v);
-    gen_line(r, "rk_span s%u = {256, 0, 0.0};", at);
-    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, gen_cuda_own(r, at), at, n, at,
-             team_size(r, at));
-    gen_alone(r, at + 1, end);
-    gen_line(r, "rk_span_add(s%u, %s);", at, v);
-    gen_close(r);
-    gen_line(r, "s%u = rk_block_span(s%u);", at, at);
-    gen_line(r, "v%u = (float)s%u.sum;", end, at);
-    gen_open(r, "if (!rk_span_exact(s%u, %s))", at, n);
-}
-
-static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    kir_ref value = r->f->insts[end].in[0];
-    kir_class cls = r->f->insts[value].cls;
-    kir_reduce how = r->f->insts[at].u.reduce;
-    const char *type = sum_type(how, cls), *start = gen_neutral(how, cls);
-    char v[GEN_NAME_SIZE];
-
-    bool chunks = r->s->steps[at].chunks;
-    const bool exact = may_be_exact(r, at, end);
-    gen_text(r, value, v, sizeof v);
-    if (exact) put_exact(r, at, end, n);
-    gen_line(r, "%s a%u = %s;", type, at, start);
-    if (chunks) gen_line(r, "double t%u = 0.0;", at);
-    open_rounds(r, at, n);
-    if (chunks) put_chunk(r, at, start);
-    gen_line(r, "%s e%u = %s;", type, at, start);
-    gen_open(r, "if (i%u < %s)", at, n);
-    gen_alone(r, at + 1, end);
-    gen_line(r, "e%u = %s;", at, v);
-    gen_close(r);
-    gen_line(r, "a%u = rk_%s_step<%s>(a%u, e%u, %s - c%u);", at, team_name(r, at),
-             gen_cuda_how(how), at, at, n, at);
-    gen_close(r);
-    if (chunks)
-        put_chunks_end(r, at, end, type);
-    else if (how == KIR_CHAIN)
-        gen_line(r, "v%u = (%s)rk_%s_end<RK_CHAIN>(a%u);", end, gen_class_type(cls),
-                 team_name(r, at), at);
-    else
-        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), gen_cuda_how(how), at);
-    if (exact) gen_close(r);
-}
-
 /* Every thread runs the whole reduction; what is inside may be dealt. */
 static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_ref value = r->f->insts[end].in[0];
     kir_class cls = r->f->insts[value].cls;
     kir_reduce how = r->f->insts[at].u.reduce;
-    const char *type = sum_type(how, cls), *start = gen_neutral(how, cls);
+    const char *type = gen_cuda_sum_type(how, cls), *start = gen_neutral(how, cls);
     char v[GEN_NAME_SIZE];
 
     gen_text(r, value, v, sizeof v);
@@ -486,14 +308,8 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         gen_held_reduce(r, at, end, n);
     else if (r->s->steps[at].kind != SCHED_THREAD)
         put_stepped_reduce(r, at, end, n);
-    else if (r->f->insts[at].u.reduce == KIR_ARGMAX && r->s->steps[at].rounds && !r->item)
-        put_rounds_argmax(r, at, end, n);
-    else if (r->f->insts[at].u.reduce == KIR_ARGMAX)
-        put_dealt_argmax(r, at, end, n);
-    else if (goes_at_once(r, at))
-        put_rounds_at_once(r, at, end, n);
     else
-        put_dealt_reduce(r, at, end, n);
+        gen_dealt_reduce(r, at, end, n);
     gen_cuda_barrier(r, at);
     gen_close(r);
 }

@@ -8,8 +8,15 @@
 bool gen_cuda_is_half(const gen_render *r, kir_ref at);
 const char *gen_cuda_own(const gen_render *r, kir_ref at);
 void gen_cuda_barrier(gen_render *r, kir_ref at);
-/* What templates call a reduction. */
+/* Who runs `at` in step: whether it is a warp, how many they are, what their reductions are called. */
+bool gen_cuda_is_warp(const gen_render *r, kir_ref at);
+const char *gen_cuda_team_size(const gen_render *r, kir_ref at);
+const char *gen_cuda_team_name(const gen_render *r, kir_ref at);
+/* Loads at once of a thread, of an item in another kernel. */
+int gen_cuda_rounds(const gen_render *r);
+/* What templates call a reduction, and what accumulates it: chains are in double precision. */
 const char *gen_cuda_how(kir_reduce how);
+const char *gen_cuda_sum_type(kir_reduce how, kir_class c);
 
 /* Of a loop or reduction of which a thread takes neighbours: whether `at` is a vector of it, .. */
 bool gen_cuda_is_vector(const gen_render *r, kir_ref loop, kir_ref at);
@@ -27,5 +34,8 @@ void gen_held_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n);
 void gen_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
 /* Elements that a thread has of a temporary of that size. */
 int64_t gen_held_elements(const gen_render *r, int64_t size);
+
+/* render_dealt.c: a reduction whose elements are dealt to a team. */
+void gen_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
 
 #endif

@@ -154,6 +154,8 @@ static rp_status read_attributes(reader *r, sched_step *step) {
             step->chunks = true;
         else if (strcmp(w, "whole") == 0)
             step->whole = true;
+        else if (strcmp(w, "halves") == 0)
+            step->halves = true;
         else if (strcmp(w, "held") == 0)
             step->held = true;
         else if (strcmp(w, "barrier") == 0)

@@ -41,6 +41,7 @@ static void put_places(const sched *s, base_buf *out) {
 
 static void put_attributes(const sched_step *step, base_buf *out) {
     if (step->chunks) base_buf_puts(out, " chunks");
+    if (step->halves) base_buf_puts(out, " halves");
     if (step->held) base_buf_puts(out, " held");
     if (step->wide) base_buf_printf(out, " wide %u", step->wide);
     if (step->rounds) base_buf_printf(out, " rounds %u", step->rounds);

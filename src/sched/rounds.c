@@ -2,18 +2,21 @@
  *
  * Between rounds the threads wait for one another, so what a round loads is asked for that many rounds ahead. Few threads with many
  * loads on their way leave room for other blocks of the multiprocessor, which work while the lanes of a row are summed by few of them; where a
- * launch has few items there are not enough of them, and a row has more threads. */
+ * launch has few items there are not enough of them, and a row has more threads. Of a long sum each half of a warp has a chunk, and more threads
+ * than those would wait for them. */
 #include "sched/rules.h"
 
 enum {
     LEAST = 64, /* threads of a row, .. */
     MOST =
         256, /* .. where blocks are many: a quarter of RK_BLOCK, so that what they exchange is used, .. */
-    MOST_OF_SUMS = 128, /* .. and where nothing but reductions is to be done, .. */
-    EACH = 8,           /* elements of a thread */
-    AT_ONCE = 16,       /* loads of a thread */
-    FEW_ITEMS = 128,    /* fewer than multiprocessors */
-    MOST_ALONE = 1024   /* .. and where they are few; RK_BLOCK */
+    MOST_OF_SUMS = 128,    /* .. and where nothing but reductions is to be done, .. */
+    EACH = 8,              /* elements of a thread */
+    AT_ONCE = 16,          /* loads of a thread */
+    FEW_ITEMS = 128,       /* fewer than multiprocessors */
+    MOST_ALONE = 1024,     /* .. and where they are few; RK_BLOCK */
+    LEAST_OF_CHUNKS = 128, /* threads of a row that has chunks */
+    LEAST_CHUNKS = 2       /* of a sum, and more, for halves of warps to have one each */
 };
 
 bool sched_may_have_rounds(const sched *s, kir_ref at) {
@@ -27,11 +30,18 @@ static int64_t extent(const sched *s, kir_ref at) {
     return s->f->ranges[s->f->insts[at].in[0]].hi;
 }
 
+/* A sum long enough for several halves of warps to have a chunk each, from its loads on. */
+static bool has_halves(const sched *s, kir_ref at) {
+    return s->steps[at].chunks && sched_may_have_rounds(s, at) &&
+           extent(s, at) > LEAST_CHUNKS * KIR_CHUNK;
+}
+
 /* A chunk ends with a round. */
 static uint32_t rounds_of(const sched *s, kir_ref at, uint32_t threads) {
     const int64_t n = extent(s, at);
     uint32_t rounds = AT_ONCE;
     if (!sched_may_have_rounds(s, at) || MOST_ALONE % threads) return 0;
+    if (has_halves(s, at)) return AT_ONCE;
     if (n < (int64_t)threads * rounds) rounds = (uint32_t)((n + threads - 1) / threads);
     while (s->steps[at].chunks && rounds && KIR_CHUNK % (rounds * threads)) rounds--;
     return rounds > 1 ? rounds : 0;
@@ -39,7 +49,7 @@ static uint32_t rounds_of(const sched *s, kir_ref at, uint32_t threads) {
 
 uint32_t sched_threads_of_rows(const sched *s) {
     const kir_func *f = s->f;
-    int64_t widest = 0, widest_loop = 0, items = INT64_MAX;
+    int64_t widest = 0, widest_loop = 0, items = INT64_MAX, chunks = 0;
     bool loops = false;
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_op op = f->insts[at].op;
@@ -50,12 +60,18 @@ uint32_t sched_threads_of_rows(const sched *s) {
             widest_loop = extent(s, at);
         if (op == KIR_REDUCE && !sched_may_have_rounds(s, at)) return 0;
         if (op == KIR_REDUCE && extent(s, at) > widest) widest = extent(s, at);
+        if (op == KIR_REDUCE && has_halves(s, at)) chunks = (extent(s, at) - 1) / KIR_CHUNK + 1;
     }
     const bool few = items < FEW_ITEMS;
     if (few && widest_loop > widest && widest > LEAST) widest = widest_loop;
     const uint32_t each = few ? 2 : EACH, most = few ? MOST_ALONE : loops ? MOST : MOST_OF_SUMS;
     uint32_t threads = LEAST;
     if (widest <= LEAST) return 0;
+    if (chunks && !few) {
+        threads = LEAST_OF_CHUNKS;
+        while (threads < MOST_ALONE && threads < chunks * SCHED_LANES) threads *= 2;
+        return threads;
+    }
     while (threads < most && threads * each < widest) threads *= 2;
     while (threads < MOST_ALONE && items < SCHED_ENOUGH_THREADS / threads &&
            threads * EACH < widest)
@@ -65,6 +81,8 @@ uint32_t sched_threads_of_rows(const sched *s) {
 
 void sched_fit_rounds(sched *s) {
     for (kir_ref at = 0; at < s->f->n_insts; at++)
-        if (s->f->insts[at].op == KIR_REDUCE)
+        if (s->f->insts[at].op == KIR_REDUCE) {
             s->steps[at].rounds = (uint8_t)rounds_of(s, at, s->launch.threads);
+            s->steps[at].halves = s->steps[at].rounds && has_halves(s, at);
+        }
 }

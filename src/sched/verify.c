@@ -61,6 +61,23 @@ static bool covers(const sched *s, kir_ref at) {
            (step->unroll && n.lo == n.hi && n.lo % unrolled < SCHED_LANES);
 }
 
+/* A chunk ends with a round: of the block, or of the half warp that has it. */
+static rp_status check_chunks(const sched *s, kir_ref at, rp_error *err) {
+    const sched_step *step = &s->steps[at];
+    const uint32_t threads = s->launch.threads;
+    if (step->halves && (!step->rounds || !step->chunks))
+        return BAD(s, at, err, "halves without chunks in rounds");
+    if (step->halves && KIR_CHUNK % (step->rounds * SCHED_LANES))
+        return BAD(s, at, err, "chunks of %d in %u rounds of half a warp", KIR_CHUNK, step->rounds);
+    if (!step->chunks || step->halves) return RP_OK;
+    if (step->kind == SCHED_THREAD && !step->held && step->team == SCHED_OF_BLOCK &&
+        (!threads || KIR_CHUNK % threads))
+        return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, threads);
+    if (step->rounds && KIR_CHUNK % (step->rounds * threads))
+        return BAD(s, at, err, "chunks of %d in %u rounds of %u", KIR_CHUNK, step->rounds, threads);
+    return RP_OK;
+}
+
 static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
     const sched_step *step = &s->steps[at];
     const bool reduces = s->f->insts[at].op == KIR_REDUCE;
@@ -68,12 +85,7 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
         return BAD(s, at, err,
                    step->chunks ? "has chunks; there is one at most"
                                 : "lacks chunks; there may be several");
-    if (step->chunks && step->kind == SCHED_THREAD && !step->held && step->team == SCHED_OF_BLOCK &&
-        (!s->launch.threads || KIR_CHUNK % s->launch.threads))
-        return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, s->launch.threads);
-    if (step->chunks && step->rounds && KIR_CHUNK % (step->rounds * s->launch.threads))
-        return BAD(s, at, err, "chunks of %d in %u rounds of %u", KIR_CHUNK, step->rounds,
-                   s->launch.threads);
+    RP_TRY(check_chunks(s, at, err));
     if (step->wide && !sched_may_be_wide(s, at, step->wide))
         return BAD(s, at, err, "wide %u; there are no such vectors", step->wide);
     if (step->rounds && (!sched_may_have_rounds(s, at) || step->rounds > SCHED_MOST_ROUNDS))

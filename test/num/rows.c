@@ -23,7 +23,7 @@ static counts rows_in(const ir_graph *g) {
     rp_error err = {0};
     CHECK_OK(target_lower(g, &o, &p, &err), &err);
     for (uint32_t i = 0; i < p.n_kernels; i++) {
-        n.halves += names(&p, i, "rk_half_lane");
+        n.halves += names(&p, i, "rk_half_rank() < items");
         n.blocks += names(&p, i, "rk_held<");
     }
     lower_done(&p);

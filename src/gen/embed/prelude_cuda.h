@@ -476,6 +476,37 @@ RP_INLINE rk_best<T> rk_half_best(rk_best<T> mine)
     return mine;
 }
 
+/* --- over a block whose threads have joined elements of their own --- */
+
+/* In any order; every thread gets the result. */
+template <rk_how how, int THREADS, class T>
+RP_INLINE T rk_block_any(T acc)
+{
+    __shared__ T all[THREADS / 32];
+    for (int o = 16; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
+    __syncthreads(); /* the result before has been read */
+    if (rk_lane() == 0) all[threadIdx.x / 32] = acc;
+    __syncthreads();
+    acc = all[0];
+#pragma unroll
+    for (int i = 1; i < THREADS / 32; i++) acc = rk_join<how>(acc, all[i]);
+    return acc;
+}
+
+/* Half a warp has a chunk of a sum, each thread a lane of it: t and those of the first `left` elements, in their order. */
+template <int HALVES, class T>
+RP_INLINE double rk_block_halves(double t, T acc, long long left)
+{
+    __shared__ T all[HALVES];
+    const int n = left < HALVES * 4096LL ? (int)((left + 4095) / 4096) : HALVES;
+    for (int o = 8; o; o /= 2) acc += __shfl_down_sync(RK_WARP, acc, o);
+    __syncthreads(); /* the sums before have been read */
+    if (rk_half_lane() == 0) all[threadIdx.x / 16] = acc;
+    __syncthreads();
+    for (int i = 0; i < n; i++) t += (double)all[i];
+    return t;
+}
+
 /* --- rows that the threads of a block hold: element (u * THREADS + thread) * V + v of N is e[u * V + v]; beyond the end is what changes nothing --- */
 
 template <class T, int N>
@@ -523,16 +554,7 @@ RP_INLINE T rk_held_in_order(const T *e, T start)
 template <rk_how how, int N, int THREADS, int V, class T>
 RP_INLINE T rk_held_in_any(const T *e, T start)
 {
-    __shared__ T all[THREADS / 32];
-    T acc = rk_join<how>(start, rk_in_pairs<how, (N + THREADS * V - 1) / (THREADS * V) * V>::of(e));
-    for (int o = 16; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
-    __syncthreads(); /* the result before has been read */
-    if (rk_lane() == 0) all[threadIdx.x / 32] = acc;
-    __syncthreads();
-    acc = all[0];
-#pragma unroll
-    for (int i = 1; i < THREADS / 32; i++) acc = rk_join<how>(acc, all[i]);
-    return acc;
+    return rk_block_any<how, THREADS>(rk_join<how>(start, rk_in_pairs<how, (N + THREADS * V - 1) / (THREADS * V) * V>::of(e)));
 }
 
 /* Which of two zeros, or of two NaNs, is the largest or least is said by their order alone. */
