@@ -91,7 +91,7 @@ static rp_status find_readers(fuser *u, readers *x) {
 
 typedef struct stored_check {
     const readers *x;
-    uint32_t from, to;
+    uint32_t from;
     bool all;
 } stored_check;
 
@@ -99,8 +99,7 @@ typedef struct stored_check {
 static bool is_stored(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     stored_check *c = user;
     (void)keeps;
-    c->all = c->all && (u->f->group_of[p] != c->from ||
-                        (c->x->group[p] != c->from && c->x->group[p] != NO_GROUP));
+    c->all = c->all && (u->f->group_of[p] != c->from || c->x->group[p] != c->from);
     return true;
 }
 
@@ -123,7 +122,7 @@ static bool sinks(fuser *u, const readers *x, ir_ref r, pass_rows *by) {
     /* Then the group of r comes before the effect, and another one need not. */
     if (pass_reads_overwritten(u, r)) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
-    stored_check c = {x, u->f->group_of[r], x->group[r], true};
+    stored_check c = {x, u->f->group_of[r], true};
     if (to->kind != PASS_LOOP || to->n_nodes >= PASS_MAX_FUSION) return false;
     if (!pass_each_source(u, r, is_stored, &c) || !c.all) return false;
     const pass_rows reads = rows_of_reads(u, x, r);
