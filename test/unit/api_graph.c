@@ -502,6 +502,34 @@ static void survives_lost_allocations(void **state) {
     rp_graph_free(g);
 }
 
+/* What passes find in the graphs within is not told where a text alone is made, as little as what they find in the graph. */
+static void a_text_tells_of_no_pass(void **state) {
+    static const char text[] =
+        "graph @within(%h: f32[64,16], %x: f32[3,64,16]) {\n"
+        "  %0 = scan %h, %x {carried=1, sliced=1, body=graph @step(%h: f32[64,16], %x: f32[64,16]) "
+        "{\n"
+        "    %0 = matmul %h, %x {trans_b=true}\n    %1 = amax %0 {axis=1, keep=true}\n"
+        "    %2 = sub %0, %1\n    %3 = exp %2\n    %4 = sum %3 {axis=1, keep=true}\n"
+        "    %5 = div %3, %4\n    %6 = matmul %5, %x\n    ret %6, %6 }}\n"
+        "  ret %0\n}\n";
+    static const char *const stages[] = {"plan", "c"};
+    rp_graph *g = NULL;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        char *made = NULL;
+        base_buf heard;
+        heard_start(&heard, "+inductor");
+        CHECK_OK(rp_graph_lower_text(g, stages[i], "portable", &made, &err), &err);
+        rp_log_set_callback(NULL, NULL);
+        if (heard.len) fail_msg("%s: %s", stages[i], heard.data);
+        heard_done(&heard);
+        rp_free(made);
+    }
+    rp_graph_free(g);
+}
+
 /* A part of a value that later ones need no more is there until it is returned. */
 static void what_is_returned_stays_until_the_end(void **state) {
     static const char text[] = "graph @g(%x: f32[64]) {\n  %0 = mul %x, %x\n"
@@ -528,6 +556,7 @@ static void what_is_returned_stays_until_the_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_returned_stays_until_the_end),
+        cmocka_unit_test(a_text_tells_of_no_pass),
         cmocka_unit_test(unfinished_is_refused),
         cmocka_unit_test(a_graph_without_a_place_leaves_nothing),
         cmocka_unit_test(a_name_is_of_one_kind),
