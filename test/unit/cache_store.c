@@ -1035,6 +1035,31 @@ static void lookups_are_counted(void **state) {
     cache_store_close(s);
 }
 
+/* What goes first is what was used longest ago: reading is using. */
+static void what_is_read_is_young(void **state) {
+    static const struct {
+        const char *file;
+        rp_status (*put)(cache_store *), (*get)(cache_store *);
+    } all[] = {{"objects/tuning/" HEX, put_small, get_small},
+               {"objects/code/" HEX ".so", put_code, get_code},
+               {"objects/weights/" HEX, put_large, get_large}};
+    cache_store *s = open_store();
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct stat info;
+        struct timespec now;
+        char path[256];
+        assert_int_equal(all[i].put(s), RP_OK);
+        age(all[i].file, 5000);
+        assert_int_equal(all[i].get(s), RP_OK);
+        path_in(path, sizeof path, all[i].file);
+        assert_int_equal(stat(path, &info), 0);
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        if (now.tv_sec - info.st_mtim.tv_sec > 4000) fail_msg("%s is as old as before", path);
+    }
+    cache_store_close(s);
+}
+
 static void prunes_what_was_used_longest_ago(void **state) {
     (void)state;
     cache_store *s = open_store();
@@ -1491,6 +1516,7 @@ int main(void) {
         T(lists_and_verifies),
         T(short_memory_is_no_broken_folder),
         T(lookups_are_counted),
+        T(what_is_read_is_young),
         T(prunes_what_was_used_longest_ago),
         T(prunes_equal_ages_by_name),
         T(texts_of_no_object_stay_until_all_goes),
