@@ -104,6 +104,7 @@ static void rows_are_independent(void **state) {
                 assert_memory_equal(row, all + r * row_size, row_size);
             }
             assert_int_equal(model_source_rows(s, k, t.dims[1], 1, row, NULL), RP_INVALID);
+            assert_int_equal(model_source_rows(s, k, t.dims[1] + 2, 1, row, NULL), RP_INVALID);
             model_source_release(s, k);
         }
         model_source_free(s);
