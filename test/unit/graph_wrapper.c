@@ -261,6 +261,7 @@ static void missing_graph_after_sealing_follows_the_policy(void **state) {
         assert_int_equal(f.state.late, policy[i] != CONFIG_SEALED_OFF);
         if (policy[i] != CONFIG_SEALED_OFF) {
             assert_int_equal(graph_wrapper_call(f.w, &d, NULL, 0, NULL), st);
+            assert_int_equal(f.state.passed, policy[i] == CONFIG_SEALED_WARN ? 2 : 0);
             assert_int_equal(f.state.n_skips, 1);
             assert_int_equal(f.state.skips[0].count, 2);
             assert_string_equal(f.state.skips[0].what, "piece_0 piece_t3");
