@@ -444,6 +444,24 @@ static void what_is_refused_has_the_bits_of_the_host(void **state) {
     both_done(&b);
 }
 
+/* One matrix, of which two products want different orders. */
+static void weights_lie_as_each_product_reads_them(void **state) {
+    static const char text[] =
+        "graph @g(%x: bf16[T,48], %z: f16[T,48]) where T in [11,11] {\n"
+        "  %c = param @c : bf16[33,48]\n  %0 = matmul %x, %c {trans_b=true}\n"
+        "  %1 = matmul %z, %c {trans_b=true}\n  ret %0, %1 }\n";
+    rp_error err = {0};
+    (void)state;
+    NEEDS_GPU();
+    both b = both_of(text, SEED);
+    if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
+    plan_run r = run(&b, both_on_gpu(true, false), "one matrix");
+    check_product(&b, &r, 0, "one matrix");
+    assert_memory_equal(r.out[1], b.code.out[1], 11 * 33 * sizeof(float));
+    plan_run_done(&r);
+    both_done(&b);
+}
+
 static int set_up(void **state) {
     rp_error err = {0};
     if (both_gpu_set_up(state) != 0) return -1;
@@ -471,6 +489,7 @@ int main(void) {
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(squares_are_added_in_one_order),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
+        cmocka_unit_test(weights_lie_as_each_product_reads_them),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

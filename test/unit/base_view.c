@@ -190,11 +190,32 @@ static void wide_strides(void **s) {
     assert_true(base_view_repeats(&t));
 }
 
+/* More elements than there are bytes of memory, which may all be the same one. */
+static void counts_that_overflow_are_refused(void **s) {
+    base_view v = {NULL, 4, 3, {INT64_C(1) << 40, INT64_C(1) << 40, 1}, {0, 0, 0}};
+    size_t bytes = 1;
+    (void)s;
+    assert_false(base_view_bytes(&v, &bytes));
+    v.dim[1] = INT64_C(1) << 20;
+    assert_false(base_view_bytes(&v, &bytes));
+    v.dim[1] = INT64_C(1) << 18;
+    assert_true(base_view_bytes(&v, &bytes));
+    assert_true(bytes == (size_t)1 << 60);
+    v.dim[1] = INT64_MAX;
+    v.dim[2] = 0;
+    assert_true(base_view_bytes(&v, &bytes));
+    assert_int_equal(bytes, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meeting_is_exact),          cmocka_unit_test(spans_are_exact),
-        cmocka_unit_test(copies_bring_each_element), cmocka_unit_test(turned_matrices),
-        cmocka_unit_test(loops_are_joined),          cmocka_unit_test(wide_strides),
+        cmocka_unit_test(meeting_is_exact),
+        cmocka_unit_test(spans_are_exact),
+        cmocka_unit_test(copies_bring_each_element),
+        cmocka_unit_test(turned_matrices),
+        cmocka_unit_test(loops_are_joined),
+        cmocka_unit_test(wide_strides),
+        cmocka_unit_test(counts_that_overflow_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
