@@ -77,6 +77,17 @@ static void a_state_is_read_before_it_is_written(void **state) {
           "|||");
 }
 
+/* What runs a plan of its own is alone, whatever lies beside it. */
+static void a_loop_runs_alone(void **state) {
+    (void)state;
+    check("graph @g(%x: f32[4,8], %h: f32[8], %y: f32[4,8], %z: f32[4,8]) {\n"
+          "  %a = cumsum %x {axis=0}\n"
+          "  %b = scan %h, %y {carried=1, sliced=1, body=graph @f(%h: f32[8], %y: f32[8]) {\n"
+          "    %0 = add %h, %y\n    ret %0, %0 }}\n"
+          "  %c = cumsum %z {axis=0}\n  %d = cumsum %z {axis=1}\n  ret %a, %b, %c, %d\n}\n",
+          "||.|");
+}
+
 static void only_so_many_run_together(void **state) {
     (void)state;
     base_buf b;
@@ -134,6 +145,7 @@ int main(void) {
         cmocka_unit_test(what_is_read_is_written_before),
         cmocka_unit_test(memory_that_is_used_again_is_read_before),
         cmocka_unit_test(a_state_is_read_before_it_is_written),
+        cmocka_unit_test(a_loop_runs_alone),
         cmocka_unit_test(only_so_many_run_together),
         cmocka_unit_test(threads_go_on_to_the_next),
     };
