@@ -39,7 +39,7 @@ static void memory_that_came_again_is_other_memory(void **state) {
     assert_true(device_graph_valid(&g));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         place_anew(d, memory, sizes[i]);
-        assert_false(device_graph_valid(&g));
+        for (int k = 0; k < 2; k++) assert_false(device_graph_valid(&g));
     }
     base_free(g.used);
     rp_device_close(d);
