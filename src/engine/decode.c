@@ -624,6 +624,5 @@ rp_status engine_decode_plans(const engine_plans_options *o, const engine_plans 
     out->stats.pieces = out->model->n_pieces;
     out->stats.compiled = out->model->n_compiled;
     out->stats.distinct = out->model->n_distinct;
-    out->stats.kernels = out->model->n_functions; /* those of the head are the same */
     return RP_OK;
 }

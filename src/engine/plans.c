@@ -306,7 +306,6 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     out->stats = task[0].stats;
     out->stats.compiles += task[1].stats.compiles;
     out->stats.cache_hits += task[1].stats.cache_hits;
-    out->stats.kernels += task[1].stats.kernels;
     out->loaded = out->stats.cache_hits;
 out:
     compile_tuner_done(&tuner);
