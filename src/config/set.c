@@ -12,14 +12,24 @@ enum { KEY_MAX = 128 };
 
 static const char outer[] = "compilation_config";
 
+static char plain(char c) {
+    return c == '-' ? '_' : c;
+}
+
+/* Length of "compilation_config." where key begins so, in either spelling. */
+static size_t outer_size(const char *key) {
+    size_t n = 0;
+    while (outer[n] && plain(key[n]) == outer[n]) n++;
+    return !outer[n] && key[n] == '.' ? n + 1 : 0;
+}
+
 /* Dashes as underscores, no outer prefix, nothing that would break an error line. */
 static rp_status normal_key(const char *key, char out[KEY_MAX], rp_error *err) {
     size_t n = 0;
-    if (strncmp(key, outer, sizeof outer - 1) == 0 && key[sizeof outer - 1] == '.')
-        key += sizeof outer;
+    key += outer_size(key);
     for (; key[n] && n + 1 < KEY_MAX; n++) {
-        char c = key[n];
-        out[n] = c == '-' ? '_' : (unsigned char)c < 0x21 || (unsigned char)c > 0x7e ? '?' : c;
+        const unsigned char c = (unsigned char)key[n];
+        out[n] = c < 0x21 || c > 0x7e ? '?' : plain(key[n]);
     }
     out[n] = '\0';
     if (key[n])

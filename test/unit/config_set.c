@@ -69,6 +69,10 @@ static void nested_and_dotted_are_equal(void **state) {
     is("use_inductor", "false");
     is("max_num_seqs", "7");
     is("level", "3");
+    dot_ok("compilation-config.level=2");
+    json_ok("{\"compilation-config\":{\"max-num-seqs\":9}}");
+    is("max_num_seqs", "9");
+    is("level", "2");
 }
 
 static void dot_notation_reads_every_kind(void **state) {
