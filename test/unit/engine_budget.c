@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "engine/engine.h"
 #include "engine/kv_memory.h"
+#include "engine/packed.h"
 #include "engine/room.h"
 #include "engine/runner.h"
 #include "support/engines.h"
@@ -177,6 +178,30 @@ static void has_release(hal_device *d, void *p, size_t size) {
     out_there -= size;
 }
 
+/* A tensor that two plans read is brought once, though each has packed weights of its own. */
+static void what_two_plans_read_is_needed_once(void **state) {
+    static const hal_device_ops ops = {.info = has_info};
+    static const plan nothing;
+    hal_device d = {.ops = &ops};
+    rp_error err = {0};
+    size_t one = 0, both = 0;
+    (void)state;
+    rp_engine *e = engine_must(MODEL, NULL);
+    engine_weights_options o = {.source = e->source,
+                                .store = e->store,
+                                .model = e->plans.model,
+                                .head = &nothing,
+                                .n_positions = 64,
+                                .device = &d,
+                                .device_name = "elsewhere"};
+    CHECK_OK(engine_weights_need(&o, &one, &err), &err);
+    o.head = o.model;
+    CHECK_OK(engine_weights_need(&o, &both, &err), &err);
+    assert_true(one > engine_packed_part(o.model));
+    assert_int_equal(both - one, engine_packed_part(o.model));
+    rp_engine_close(e);
+}
+
 /* Half of the largest half, quarter, .. of the setting that fits, and 1 at least. */
 static void a_smaller_value_is_one_that_fits(void **state) {
     static const hal_device_ops ops = {
@@ -312,6 +337,7 @@ int main(void) {
         cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
         cmocka_unit_test(a_smaller_value_is_one_that_fits),
+        cmocka_unit_test(what_two_plans_read_is_needed_once),
         cmocka_unit_test(more_than_the_machine_has_is_not_asked_for),
         cmocka_unit_test(what_did_not_fit_is_given_back_first),
     };

@@ -138,10 +138,33 @@ static void and_so_it_is_for_one_graph(void **state) {
     rp_compiled_free(c);
 }
 
+/* Where plans alone are gone, all that was compiled is found: of the model and of the head. */
+static void code_without_plans_is_loaded(void **state) {
+    char folder[256], plans[512];
+    const char *dir = new_folder("without", folder);
+    long long compiles = 0;
+    rp_error err;
+    (void)state;
+    install_cc();
+    tree_write(cc_dir, "good", "", 0);
+    (void)snprintf(plans, sizeof plans, "%s/objects/plan", dir);
+    for (int i = 0; i < 2; i++) {
+        rp_engine *e = open_in(dir, &err);
+        if (!e) fail_msg("%s", err.text);
+        if (i == 0) compiles = engine_count(e, "compiles");
+        assert_int_equal(engine_count(e, "compiles"), i ? 0 : compiles);
+        assert_int_equal(engine_count(e, "pieces.loaded"), i ? compiles : 0);
+        assert_true(compiles > 1);
+        rp_engine_close(e);
+        tree_remove(plans);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_that_cannot_be_loaded_is_a_miss),
         cmocka_unit_test(and_so_it_is_for_one_graph),
+        cmocka_unit_test(code_without_plans_is_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
