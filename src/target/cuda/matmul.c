@@ -225,11 +225,12 @@ static item_rows rows_of_item(const lowerer *L, ir_dim rows, rp_dtype left, int6
     int64_t least, most;
     if (left == RP_DTYPE_I16B32) return (item_rows){.all = rows, .n = TARGET_CUDA_ROWS};
     ir_dim_bounds(ir_graph_dims(L->g), rows, &least, &most);
-    const uint32_t n = target_tile_rows(most, beside);
+    const uint32_t n = target_tile_rows(most, beside, false);
     return (item_rows){.all = rows,
                        .n = n,
-                       .tiles = most / n < INT64_MAX / beside - 1 ? (most / n + 1) * beside
-                                                                  : INT64_MAX,
+                       .tiles = most / n < INT64_MAX / beside - 1
+                                    ? (most / n + (most % n != 0)) * beside
+                                    : INT64_MAX,
                        .few = least <= TARGET_CUDA_ROWS,
                        .many = most > TARGET_CUDA_ROWS};
 }

@@ -21,7 +21,7 @@ static target_tile tile_of(const lowerer *L, const lower_product *p) {
     for (uint32_t i = 0; i < p->n_batch && beside < MANY; i++)
         beside *= most_of(L, p->batch[i]) + 1;
     ir_dim_bounds(ir_graph_dims(L->g), p->k, &least, &k);
-    const uint32_t down = target_tile_rows(rows, beside);
+    const uint32_t down = target_tile_rows(rows, beside, true);
     const uint32_t n = columns > TARGET_TILE_ROWS / 2 ? down : TARGET_TILE_ROWS / 2;
     return target_tile_of(n, n, k, beside < MANY ? (rows / n + 1) * beside * (64 / n) : INT64_MAX,
                           true, L->opt->shared);

@@ -1,5 +1,5 @@
 /* How products of floats are cut into tiles (gen/embed/tile.cu), by what was measured on an H200: a thread of 4 x 4 to 8 x 4 sums
- * in two groups where there are tiles for all processors, more groups where there are not. */
+ * in two groups where every processor has two tiles, smaller tiles and more groups where there are not so many. */
 #include "target/cuda/tile.h"
 
 #include <inttypes.h>
@@ -18,11 +18,11 @@ static int64_t div_up(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
 
-uint32_t target_tile_rows(int64_t most_rows, int64_t beside) {
+uint32_t target_tile_rows(int64_t most_rows, int64_t beside, bool square) {
     const uint32_t least = TARGET_TILE_ROWS / 2;
+    const int64_t enough = square ? PROCESSORS : 2 * PROCESSORS;
     if (most_rows <= least) return least;
-    return div_up(most_rows, TARGET_TILE_ROWS) >= div_up(PROCESSORS, beside) ? TARGET_TILE_ROWS
-                                                                             : least;
+    return div_up(most_rows, TARGET_TILE_ROWS) >= div_up(enough, beside) ? TARGET_TILE_ROWS : least;
 }
 
 /* k of a group's share, which is that of the first one. */
@@ -37,7 +37,7 @@ static target_tile fastest(uint32_t rows, uint32_t columns, int64_t k, int64_t t
     t.groups = 2;
     if (rows < TARGET_TILE_ROWS) {
         t.own = 4;
-        if (share(k, 4) < share(k, 2)) t.groups = 4;
+        if (share(k, 4) < share(k, 2) && tiles <= 2 * PROCESSORS) t.groups = 4;
         if (!alone || tiles > PROCESSORS || columns > 32 || share(k, 8) >= share(k, 4)) return t;
         t.groups = 8;
         t.threads = 2 * THREADS;

@@ -13,8 +13,9 @@ typedef struct target_tile {
     uint32_t threads; /* of a block */
 } target_tile;
 
-/* Rows of tiles, for most_rows (INT64_MAX: any number) and so many tiles beside each other. */
-uint32_t target_tile_rows(int64_t most_rows, int64_t beside);
+/* Rows of tiles, for most_rows (INT64_MAX: any number) and so many tiles beside each other. square: tiles have as many columns, so that
+ * smaller ones read both operands twice as often, and one for each processor is enough. */
+uint32_t target_tile_rows(int64_t most_rows, int64_t beside, bool square);
 /* The rest, for k at most and about so many tiles; columns: 32, 64, 96 or 128. alone: all tiles of the kernel are alike, else they
  * have 256 threads. shared: as of lower_options. */
 target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone,
