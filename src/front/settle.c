@@ -149,6 +149,7 @@ static rp_status make_pieces(settling *t, rp_error *err) {
             as_known k = {s, err};
             rp_error why = {0};
             front_piece_done(&t->piece[j]);
+            s->sizes->changed = false; /* also by a step that computes nothing */
             rp_status st =
                 front_piece_make(s->rec->g, t->mark[j], known_symbols, &k, &t->piece[j], &why);
             if (t->piece[j].graph)

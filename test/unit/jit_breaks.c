@@ -30,6 +30,38 @@ static void a_branch_on_data(void **state) {
     }
 }
 
+/* Nothing is computed on either side of a break: an argument is read, or not even that. */
+static rp_status reads_alone(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    double first = 3;
+    (void)err;
+    if (user)
+        first = rp_item(rp_jit_tensor(call, &args->item[0]));
+    else
+        rp_jit_break(call, "builtin: print");
+    *result = rp_value_float(first);
+    return RP_OK;
+}
+
+static void nothing_is_computed(void **state) {
+    static int reads = 1;
+    (void)state;
+    for (int level = 0; level <= 2; level++)
+        for (int how = 0; how < 2; how++) {
+            rp_jit *f = make(reads_alone, level, how ? &reads : NULL);
+            for (int i = 0; i < 3; i++) {
+                float one = (float)i + 7;
+                rp_value v = f32_of(&one, 0, 0, 0), args = rp_value_tuple(&v, 1);
+                rp_output *o = jit_ok(f, &args);
+                assert_true(jit_result(o)->as.number == (how ? (double)one : 3));
+                if (level && i) assert_int_equal(rp_output_ran(o), RP_RAN_REPLAY);
+                rp_output_free(o);
+            }
+            if (level) assert_int_equal(jit_info(f).graphs, 0);
+            rp_jit_free(f);
+        }
+}
+
 /* The seed's BrokenAttention. */
 static rp_status attention(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                            rp_error *err) {
@@ -382,6 +414,7 @@ static void many_values_cross_a_break(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_on_data),
+        cmocka_unit_test(nothing_is_computed),
         cmocka_unit_test(a_print),
         cmocka_unit_test(each_entry_comes_to_it_and_one_tells),
         cmocka_unit_test(a_loop_of_the_host),
