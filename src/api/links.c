@@ -32,6 +32,7 @@ struct api_links {
     uint32_t n, n_slots, n_out;
     uint32_t *out;   /* the slot of each output */
     bool *copied;    /* of each: the slot lies elsewhere */
+    bool *given;     /* by slot: it lies in memory of the caller's outputs */
     rp_buffer *slot; /* n_slots, then as many each for inputs and outputs of a link */
     rp_buffer *of_in, *of_out;
     const plan *p; /* the graph's interface; borrowed */
@@ -54,6 +55,7 @@ void api_links_free(api_links *l) {
     base_free(l->link);
     base_free(l->out);
     base_free(l->copied);
+    base_free(l->given);
     base_free(l->slot);
     base_free(l->block);
     rp_device_close(l->device);
@@ -210,7 +212,8 @@ static rp_status place_outputs(maker *m, rp_error *err) {
     l->n_out = ir_output_count(m->g);
     l->out = base_alloc_array(l->n_out + 1u, sizeof *l->out);
     l->copied = base_alloc_array(l->n_out + 1u, sizeof *l->copied);
-    if (!l->out || !l->copied) return rp_fail(err, RP_NOMEM, "pieces of a graph");
+    l->given = base_alloc_array(l->n_slots + 1u, sizeof *l->given);
+    if (!l->out || !l->copied || !l->given) return rp_fail(err, RP_NOMEM, "pieces of a graph");
     for (uint32_t i = 0; i < l->n_out; i++) {
         ir_ref r = ir_output_at(m->g, i), memory = ir_node_at(m->g, r)->memory;
         l->out[i] = m->made[r];
@@ -220,6 +223,7 @@ static rp_status place_outputs(maker *m, rp_error *err) {
                            ir_graph_name(m->g), i);
         l->copied[i] = m->made[r] == UINT32_MAX;
         for (uint32_t k = 0; k < i; k++) l->copied[i] = l->copied[i] || l->out[k] == l->out[i];
+        if (!l->copied[i]) l->given[l->out[i]] = true;
     }
     l->slot = base_alloc_array(3 * ((size_t)l->n_slots + 1), sizeof *l->slot);
     if (!l->slot) return rp_fail(err, RP_NOMEM, "pieces of a graph");
@@ -445,6 +449,7 @@ static rp_status size_slots(const api_links *l, rp_error *err) {
 static rp_status lay_out(api_links *l, char *block, uint32_t first, size_t *total, rp_error *err) {
     size_t at = 0, bytes = 0;
     for (uint32_t i = first; i < l->n_slots; i++) {
+        if (l->given[i]) continue;
         if (!autograph_bytes(&l->slot[i], &bytes) || !base_add_size(bytes, ALIGN - 1, &bytes) ||
             !base_add_size(at, bytes, &bytes))
             return rp_fail(err, RP_NOMEM, "a value between pieces of a size that no memory has");

@@ -23,6 +23,7 @@ struct front_chain {
     uint32_t n, n_slots, n_in, n_out;
     uint32_t *out;       /* the slot of each output of the graph */
     bool *copied;        /* of each: an input that was written, or an earlier output */
+    bool *given;         /* by slot: it lies where an output is wanted */
     front_places *stays; /* NULL: inputs may move */
 };
 
@@ -38,6 +39,7 @@ void front_chain_free(front_chain *c) {
     base_free(c->link);
     base_free(c->out);
     base_free(c->copied);
+    base_free(c->given);
     base_free(c);
 }
 
@@ -124,7 +126,9 @@ static rp_status note_outputs(making *m, rp_error *err) {
     c->n_out = ir_output_count(m->g);
     c->out = base_alloc_array(c->n_out + 1u, sizeof *c->out);
     c->copied = base_alloc_array(c->n_out + 1u, sizeof *c->copied);
-    if (!c->out || !c->copied) return rp_fail(err, RP_NOMEM, "pieces of %s", m->f->name);
+    c->given = base_alloc_array(c->n_slots + 1u, sizeof *c->given);
+    if (!c->out || !c->copied || !c->given)
+        return rp_fail(err, RP_NOMEM, "pieces of %s", m->f->name);
     for (uint32_t i = 0; i < c->n_out; i++) {
         ir_ref r = ir_output_at(m->g, i);
         c->copied[i] = returns_version(m, r);
@@ -133,6 +137,7 @@ static rp_status note_outputs(making *m, rp_error *err) {
             return rp_fail(err, RP_INTERNAL, "graph @%s: no piece makes output %u",
                            ir_graph_name(m->g), i);
         for (uint32_t k = 0; k < i; k++) c->copied[i] = c->copied[i] || c->out[k] == c->out[i];
+        if (!c->copied[i]) c->given[c->out[i]] = true;
     }
     return RP_OK;
 }
@@ -234,10 +239,12 @@ static rp_status place_slots(rp_jit *f, const front_chain *c, const front_io *io
                              void **block, rp_error *err) {
     size_t total = 0;
     uint32_t n = c->n_slots - c->n_in;
-    rp_buffer *made = r->slot + c->n_in;
-    RP_TRY(front_lay_out(made, n, NULL, NULL, &total, err));
+    rp_buffer *made = r->slot + c->n_in, *form = r->out; /* which has room for all */
+    const rp_buffer none = {.rank = 1};
+    for (uint32_t i = 0; i < n; i++) form[i] = c->given[c->n_in + i] ? none : made[i];
+    RP_TRY(front_lay_out(form, n, NULL, NULL, &total, err));
     RP_TRY(device_alloc(f->device, total ? total : 1, block, err));
-    RP_TRY(front_lay_out(made, n, *block, made, &total, err));
+    RP_TRY(front_lay_out(form, n, *block, made, &total, err));
     for (uint32_t i = 0; i < c->n_out; i++)
         if (!c->copied[i]) r->slot[c->out[i]].data = io->out[i].data;
     return RP_OK;

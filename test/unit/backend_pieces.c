@@ -17,11 +17,12 @@ static struct {
     const char *lacks; /* " op op " */
     const char *wants; /* the value of a const that it lacks; NULL: none */
     atomic_int compiles, loads, runs, frees, at_once;
-    int refuses;           /* this compile, from 1 on; -1: each */
-    rp_status asked, made; /* what supports and compile give else; RP_OK */
-    uint32_t inputs;       /* of all pieces */
-    bool params;           /* it was given some */
-    char seen[256];        /* ops of the pieces, but for inputs */
+    int refuses;              /* this compile, from 1 on; -1: each */
+    rp_status asked, made;    /* what supports and compile give else; RP_OK */
+    uint32_t inputs;          /* of all pieces */
+    bool params;              /* it was given some */
+    const char *first, *last; /* where results of the last call lay that had several */
+    char seen[256];           /* ops of the pieces, but for inputs */
     char hash[48];
 } b;
 
@@ -57,6 +58,8 @@ static rp_status supports(void *user, const rp_graph *g, uint32_t i, rp_error *e
 static rp_status run(void *self, const rp_buffer *in, uint32_t n_in, rp_buffer *out, uint32_t n_out,
                      rp_error *err) {
     b.runs++;
+    if (n_out > 1) b.first = out[0].data;
+    if (n_out > 1) b.last = out[n_out - 1].data;
     assert_int_equal(atomic_fetch_add(&b.at_once, 1), 0);
     for (uint32_t i = 0; i < n_in; i++)
         for (uint32_t o = 0; o < n_out; o++) assert_true(!in[i].data || in[i].data != out[o].data);
@@ -434,6 +437,22 @@ static void sizes_are_those_of_the_call(void **state) {
     done(&plain);
 }
 
+/* Between two values that cross there is no room for one that lies in memory of the caller. */
+static void outputs_take_no_room(void **state) {
+    rp_error err = {0};
+    float got[2][8];
+    given v = compiled("graph @g(%x: f32[8]) {\n  %a = exp %x\n  %b = neg %a\n  %c = tanh %a\n"
+                       "  %d = cumsum %a {axis=0}\n  %e = cumsum %c {axis=0}\n  %f = add %d, %e\n"
+                       "  ret %b, %f\n}\n",
+                       "partial");
+    const rp_buffer in = f32(x, 8);
+    rp_buffer out[] = {f32(got[0], 8), f32(got[1], 8)};
+    (void)state;
+    CHECK_OK(rp_compiled_run(v.c, &in, 1, out, 2, &err), &err);
+    assert_int_equal(b.last - b.first, 64);
+    done(&v);
+}
+
 /* --- what it refuses later, and what fails ---------------------------------------------------------- */
 
 static void a_refused_piece_is_inductors(void **state) {
@@ -738,6 +757,7 @@ int main(void) {
         cmocka_unit_test_setup(params_and_states_are_bound, fresh),
         cmocka_unit_test_setup(inputs_are_written_where_they_lie, fresh),
         cmocka_unit_test_setup(sizes_are_those_of_the_call, fresh),
+        cmocka_unit_test_setup(outputs_take_no_room, fresh),
         cmocka_unit_test_setup(a_refused_piece_is_inductors, fresh),
         cmocka_unit_test_setup(a_failure_is_that_of_the_compile, fresh),
         cmocka_unit_test_setup(each_piece_has_a_handle, fresh),

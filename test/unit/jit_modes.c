@@ -574,6 +574,44 @@ static void dense_copies_have_places_by_size(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* What crosses lies side by side, without room for a result between. */
+static int64_t gap;
+
+static rp_status look(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)n_args, (void)err;
+    gap = (const char *)args[1].data - (const char *)args[0].data;
+    memcpy(args[2].data, args[0].data, N * sizeof(float));
+    return RP_OK;
+}
+
+static rp_status looked_at(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    static rp_value out[2];
+    rp_tensor x = rp_exp(rp_jit_tensor(call, &args->item[0])), y = rp_neg(x);
+    rp_tensor both[] = {x, rp_tanh(x)};
+    (void)user, (void)err;
+    out[0] = rp_jit_value(call, y);
+    x = rp_custom(rp_jit_graph(call), "modes::look", both, 2, RP_DTYPE_F32, rp_tensor_shape(y));
+    out[1] = rp_jit_value(call, rp_mul_scalar(x, 2));
+    *result = rp_value_tuple(out, 2);
+    return RP_OK;
+}
+
+static void results_take_no_room_of_pieces(void **state) {
+    const rp_op_desc d = {.size = sizeof d, .name = "modes::look", .n_results = 1, .cpu = look};
+    rp_error err = {0};
+    float x[N] = {0};
+    (void)state;
+    if (runs_elsewhere()) SKIP_TEST("the op is one of the host");
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    rp_jit *f = jit_by(jit_options(looked_at),
+                       "level=3 splitting_ops=modes::look cudagraph_copy_inputs=true "
+                       "cudagraph_mode=PIECEWISE threads=1");
+    for (int i = 0; i < 2; i++) rp_output_free(call(f, x, N));
+    assert_int_equal(gap, 64);
+    rp_jit_free(f);
+}
+
 static rp_status one_split_life(rp_error *err) {
     static const char *const settings[] = {"level=3", "splitting_ops=reprise::cumsum",
                                            "cudagraph_copy_inputs=true", "cudagraph_mode=PIECEWISE",
@@ -698,6 +736,7 @@ int main(void) {
         cmocka_unit_test(places_are_a_bounded_number),
         cmocka_unit_test(copies_are_told_by_number),
         cmocka_unit_test(dense_copies_have_places_by_size),
+        cmocka_unit_test(results_take_no_room_of_pieces),
         cmocka_unit_test(every_allocation_of_pieces_may_fail),
         cmocka_unit_test(pieces_are_no_forms_of_one_function),
     };
