@@ -91,7 +91,7 @@ programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 # What they share is told their device by REPRISE_TEST_DEVICE (test/support/elsewhere.h). Those of the second line take
 # minutes where every kernel is compiled by g++ and run by fibers, and are for a real GPU.
-cuda=$(echo "$B"/test/{graph/laws,cache/warm,num/{bits,bools}} "$B"/test/unit/{api_{compiled,missing},jit_{bodies,break_fails,break_sizes,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,run,sizes,views,written},op_attrs,pass_turned,rewrite_{limits,pass},trace_{control,sites}})
+cuda=$(echo "$B"/test/{graph/laws,cache/warm,num/{bits,bools}} "$B"/test/unit/{api_{compiled,missing},jit_{bodies,break_fails,break_sizes,break_states,break_threads,decisions,edges,graphs,guards,kept,lookup,modes,rests,run,sizes,views,written},op_attrs,pass_turned,rewrite_{limits,pass},trace_{control,sites}})
 cuda_slow=$(echo "$B"/test/num/sums "$B"/test/unit/{jit_{break_paths,breaks,breaks_fuzz,fuzz,ints},pass_{attention,sdpa}})
 [ "$what" = gpu ] || GPU_TOOL=
 [ -z "${GPU_TOOL-}" ] || export REPRISE_TEST_SANITIZED=1
