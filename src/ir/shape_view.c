@@ -80,15 +80,21 @@ static rp_status check_cut(const ir_rule *r, int64_t axis, ir_dim start) {
                    ir_dim_text(r->g, start).s, IR_TYPE(r, 0), (long long)block);
 }
 
+/* 0 <= start <= stop <= size. What a number bounds is asked first: what is learnt of it then has the bound. */
+static bool lies_within(ir_dims *t, ir_dim start, ir_dim stop, ir_dim size) {
+    const bool first = ir_dim_is_const(t, size, NULL);
+    return ir_dim_le(t, ir_dim_const(t, 0), start) == IR_TRUE &&
+           (!first || ir_dim_le(t, stop, size) == IR_TRUE) &&
+           ir_dim_le(t, start, stop) == IR_TRUE && (first || ir_dim_le(t, stop, size) == IR_TRUE);
+}
+
 static rp_status infer_slice(ir_rule *r) {
     int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0);
     ir_dim start = ir_attr_get(r->n, IR_ATTR_START)->u.dim;
     ir_dim stop = ir_attr_get(r->n, IR_ATTR_STOP)->u.dim;
     r->dtype = r->a->dtype;
     r->shape = r->a->shape;
-    if (ir_dim_le(r->dims, ir_dim_const(r->dims, 0), start) != IR_TRUE ||
-        ir_dim_le(r->dims, stop, r->shape.dim[axis]) != IR_TRUE ||
-        ir_dim_le(r->dims, start, stop) != IR_TRUE)
+    if (!lies_within(r->dims, start, stop, r->shape.dim[axis]))
         return rp_fail(
             r->err, RP_INVALID, "slice: [%s, %s) is not known to lie within axis %lld of %s",
             ir_dim_text(r->g, start).s, ir_dim_text(r->g, stop).s, (long long)axis, IR_TYPE(r, 0));

@@ -20,6 +20,12 @@ static float x[ROOM];
 FUNCTION(first, t = rp_slice(t, 0, 0, n);)
 FUNCTION(last, t = rp_slice(t, 0, rp_dim_sub(w, n), w);)
 FUNCTION(between, t = rp_slice(t, 0, n, m);)
+/* Of another of that size as many as there are behind n. */
+FUNCTION(other, {
+    rp_tensor y = rp_jit_tensor(call, &args->item[3]);
+    y = rp_slice(y, 0, 0, rp_dim_sub(w, n));
+    t = rp_add(rp_slice(t, 0, n, w), y);
+})
 FUNCTION(turned, {
     rp_tensor two[] = {rp_slice(t, 0, n, w), rp_slice(t, 0, 0, n)};
     t = rp_concat(two, 2, 0);
@@ -69,9 +75,12 @@ FUNCTION(both, {
 
 typedef int64_t sizes[3]; /* of the tensor, n, m */
 
+static bool takes_two; /* tensors */
+
 static rp_status run(rp_jit *f, const sizes z, rp_output **out, rp_error *err) {
-    rp_value v[] = {f32_of(x, 1, z[0], 0), rp_value_int(z[1]), rp_value_int(z[2])};
-    rp_value args = rp_value_tuple(v, 3);
+    rp_value v[] = {f32_of(x, 1, z[0], 0), rp_value_int(z[1]), rp_value_int(z[2]),
+                    f32_of(x, 1, z[0], 0)};
+    rp_value args = rp_value_tuple(v, takes_two ? 4 : 3);
     return rp_jit_run(f, &args, out, err);
 }
 
@@ -106,13 +115,14 @@ static void two_entries_serve_all(void **state) {
     static const struct {
         rp_jit_fn fn;
         uint32_t entries, compiles;
-    } cases[] = {{first, 2, 2}, {last, 2, 2},     {between, 2, 2}, {turned, 2, 2},
-                 {asked, 3, 3}, {of_three, 3, 3}, {broken, 2, 0}};
+    } cases[] = {{first, 2, 2}, {last, 2, 2},  {between, 2, 2},  {turned, 2, 2},
+                 {other, 2, 2}, {asked, 3, 3}, {of_three, 3, 3}, {broken, 2, 0}};
     static const char *const modes[] = {"default", "reduce-overhead"};
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int mode = 0; mode < 2; mode++) {
             if (runs_elsewhere() && (c % 3 || mode == 0)) continue; /* each graph is compiled */
+            takes_two = cases[c].fn == other;
             rp_jit_options o = jit_options(cases[c].fn);
             o.mode = modes[mode];
             rp_jit *f = jit_by(o, mode ? "level=2 threads=1" : "level=1 threads=1");
@@ -126,6 +136,7 @@ static void two_entries_serve_all(void **state) {
             rp_jit_free(f);
             rp_jit_free(plain);
         }
+    takes_two = false;
 }
 
 /* Of sizes that more is needed of, some calls have entries of their own; each is right. */
