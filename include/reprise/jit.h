@@ -149,7 +149,7 @@ RP_API rp_status rp_jit_explain(rp_jit *f, char **out, rp_error *err) RP_MUST_US
 
 /* ---- for functions ---- */
 
-/* The graph of the trace: for rp_const, rp_iota, rp_empty and rp_dim_value. */
+/* The graph of the trace: for rp_const, rp_iota, rp_empty and rp_dim_value. The trace fails for an input, param or state: those are arguments. */
 RP_API rp_graph *rp_jit_graph(const rp_jit_call *call);
 /* The tensor that v, a tensor of args or from rp_jit_value, stands for. The trace fails for another value. */
 RP_API rp_tensor rp_jit_tensor(const rp_jit_call *call, const rp_value *v);

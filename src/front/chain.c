@@ -54,13 +54,10 @@ typedef struct making {
     uint32_t *made; /* of what a piece gives, likewise */
 } making;
 
-static rp_status note_inputs(making *m, rp_error *err) {
+static void note_inputs(making *m) {
     m->c->n_in = ir_leaf_count(m->g, IR_LEAF_INPUT);
     for (uint32_t i = 0; i < m->c->n_in; i++) m->slot[ir_leaf_at(m->g, IR_LEAF_INPUT, i)] = i;
     m->c->n_slots = m->c->n_in;
-    if (ir_leaf_count(m->g, IR_LEAF_PARAM) + ir_leaf_count(m->g, IR_LEAF_STATE) == 0) return RP_OK;
-    return rp_fail(err, RP_UNSUPPORTED, "params and states of graph @%s cannot be cut apart",
-                   ir_graph_name(m->g));
 }
 
 static rp_status find_slots(const making *m, const uint32_t *slot, const ir_ref *refs, uint32_t n,
@@ -145,7 +142,7 @@ static rp_status note_outputs(making *m, rp_error *err) {
 static rp_status make_links(making *m, split_result *r, rp_error *err) {
     m->c->link = base_alloc_array(r->n_pieces + 1u, sizeof *m->c->link);
     if (!m->c->link) return rp_fail(err, RP_NOMEM, "pieces of %s", m->f->name);
-    RP_TRY(note_inputs(m, err));
+    note_inputs(m);
     for (; m->c->n < r->n_pieces; m->c->n++)
         RP_TRY(make_link(m, &r->pieces[m->c->n], &m->c->link[m->c->n], err));
     RP_TRY(note_outputs(m, err));

@@ -136,9 +136,12 @@ static bool make_leaf(const rp_jit_call *call, front_symbol *y, rp_dim size) {
     rp_graph *g = call->g;
     const rp_shape shape = {2, {rp_dim_const(0), size}};
     const uint32_t n_fresh = g->n_fresh;
+    struct rp_jit_call *function = g->call;
     char name[64];
     front_input_name(y->source + y->negated, 0, g, name);
+    g->call = NULL; /* it is not the function that adds it */
     rp_tensor x = (rp_input)(g, name, FRONT_TOLD_TYPE, shape);
+    g->call = function;
     g->n_fresh = n_fresh; /* of no call of the user's */
     if (x.ref == IR_NONE) return false;
     y->leaf = x.ref;

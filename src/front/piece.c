@@ -64,17 +64,10 @@ static ir_ref reader_of(const cutting *c, ir_ref r) {
 
 /* What cannot be made again. */
 static rp_status refuse(const cutting *c, ir_ref r, rp_error *err) {
-    const ir_node *n = ir_node_at(c->g, r);
-    rp_status st;
-    if (n->op == IR_param || n->op == IR_state)
-        st = rp_fail(err, RP_INVALID,
-                     "'%s' is %s of a function with graph breaks; give it as an argument", n->name,
-                     n->op == IR_param ? "a param" : "a state");
-    else
-        st = rp_fail(err, RP_UNSUPPORTED,
-                     "%s is read behind a graph break that its memory was written in front of; "
-                     "read it before, or read what was written",
-                     ir_type_of(c->g, r).s);
+    rp_status st = rp_fail(err, RP_UNSUPPORTED,
+                           "%s is read behind a graph break that its memory was written in front "
+                           "of; read it before, or read what was written",
+                           ir_type_of(c->g, r).s);
     if (err) ir_site_blame(c->g, reader_of(c, r), err);
     return st;
 }
@@ -87,8 +80,8 @@ static rp_status copy_nodes(cutting *c, rp_error *err) {
             RP_TRY(add_given(c, r, err));
             continue;
         }
-        bool leaf = n->op == IR_input || n->op == IR_param || n->op == IR_state;
-        if (leaf || (ir_node_is_effect(n) && !(c->mark[r] & FRONT_DO))) return refuse(c, r, err);
+        if (n->op == IR_input || (ir_node_is_effect(n) && !(c->mark[r] & FRONT_DO)))
+            return refuse(c, r, err);
         rp_status st = ir_copy_node(c->to, c->g, r, c->map, &c->map[r], err);
         if (st != RP_OK) {
             if (err) ir_site_blame(c->g, r, err);

@@ -20,10 +20,11 @@ rp_graph *rp_jit_graph(const rp_jit_call *call) {
     return call ? call->g : NULL;
 }
 
-/* The number of a fake tensor, from 1; 0 for another value. */
+/* The number of a fake tensor, from 1; 0 for another value, or one that was kept from another run. */
 static uint32_t number_of(const rp_jit_call *call, const rp_value *v) {
-    int64_t n = v && v->kind == RP_VALUE_TENSOR ? v->as.integer : 0;
-    return n > 0 && n <= call->n ? (uint32_t)n : 0;
+    const uint64_t is = v && v->kind == RP_VALUE_TENSOR ? (uint64_t)v->as.integer : 0;
+    const uint32_t n = (uint32_t)is, run = (uint32_t)(is >> 32);
+    return n <= call->n && (run == 0 || run == call->g->id) ? n : 0;
 }
 
 rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
@@ -79,6 +80,7 @@ rp_value rp_jit_value_at(rp_jit_call *call, rp_tensor x, const char *file, int l
     uint32_t rank = x.ref == IR_NONE ? 0 : ir_node_at(call->g->ir, x.ref)->shape.rank;
     rp_value v;
     put_fake(&v, rp_tensor_dtype(x), rank, add_tensor(call, x));
+    v.as.integer |= (int64_t)((uint64_t)call->g->id << 32);
     return v;
 }
 
@@ -430,10 +432,10 @@ static rp_status run_pass(tracing *t, rp_error *err) {
         goto out;
     }
     call.g->oracle = &oracle;
-    call.g->call = &call;
     ir_dims_set_assume(s->t, front_solver_assume, s);
     for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
     RP_TRY_OUT(front_tell_rests(&call, err));
+    call.g->call = &call; /* no further inputs */
     front_leave_sizes(t->f, s);
     rp_graph *around = trace_enter(call.g);
     st = t->f->fn(t->f->user, &call, &t->args, &result, err);

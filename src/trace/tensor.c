@@ -165,6 +165,13 @@ static rp_tensor leaf(rp_graph *g, ir_leaf kind, const char *name, rp_dtype dtyp
     ir_shape s;
     rp_tensor out = trace_bad(g);
     if (!trace_ready(g) || !trace_shape(g, shape, &s)) return trace_bad(g);
+    if (g->call) {
+        (void)rp_fail(&g->err, RP_INVALID,
+                      "'%s' is no argument of the call; a function that compiles itself is given "
+                      "its inputs, params and states as arguments",
+                      name ? name : "");
+        return trace_bad(g);
+    }
     if (ir_add_leaf(g->ir, kind, name, dtype, s, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return trace_made(g, out.ref);
 }

@@ -78,7 +78,7 @@ static rp_status fails_once(void *user, rp_jit_call *call, const rp_value *args,
 static void failures_behind_a_break(void **state) {
     static const char *const text[] = {"", "forward: the function gave 'nomem' back without a text",
                                        "jit_break_fails.c:", "not one number",
-                                       "'w' is a param of a function with graph breaks"};
+                                       "'w' is no argument of the call; a function"};
     float data[3] = {1, 2, 3};
     (void)state;
     for (int first = 0; first < 2; first++)

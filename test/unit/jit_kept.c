@@ -20,6 +20,8 @@ typedef enum use {
     USE_COND,
     USE_SIZE,
     USE_QUESTION,
+    USE_VALUE,
+    USE_VALUE_AS_RESULT,
     USES
 } use;
 
@@ -28,6 +30,7 @@ static struct {
     bool breaks, keep;
     rp_tensor x;
     rp_dim n;
+    rp_value v;
 } kept;
 
 static void same(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
@@ -52,6 +55,7 @@ static rp_tensor misuse(rp_jit_call *call, rp_tensor x) {
                        out, 1);
     case USE_SIZE: return rp_broadcast(rp_sum(x, 0, true), RP_SHAPE(rp_dim_add(kept.n, 1)));
     case USE_QUESTION: return rp_dim_gt(kept.n, 2) ? x : rp_neg(x);
+    case USE_VALUE: return rp_add(x, rp_jit_tensor(call, &kept.v));
     default: return rp_add(x, kept.x);
     }
 }
@@ -64,7 +68,12 @@ static rp_status keeping(void *user, rp_jit_call *call, const rp_value *args, rp
     if (kept.keep) {
         kept.x = y;
         kept.n = rp_tensor_dim(x, 0);
+        kept.v = rp_jit_value(call, y);
         y = rp_add_scalar(y, 1);
+    } else if (kept.how == USE_VALUE_AS_RESULT) {
+        (void)rp_jit_value(call, y);
+        *result = kept.v;
+        return RP_OK;
     } else {
         y = misuse(call, x);
     }
@@ -99,6 +108,8 @@ static void check_use(use how, int level, bool breaks, int between) {
         if (st != RP_INVALID) fail_msg("use %d, level %d: taken", (int)how, level);
         bool told = strstr(err.text, "kept from an earlier call") ||
                     strstr(err.text, "another graph than this call's") ||
+                    strstr(err.text, "no tensor of the arguments of this call") ||
+                    strstr(err.text, "a tensor that is not of this call") ||
                     strstr(err.text, "is not a tensor of graph");
         if (!told) fail_msg("use %d, level %d: %s", (int)how, level, err.text);
     }
@@ -114,6 +125,39 @@ static void what_is_kept_is_refused(void **state) {
                 check_use((use)how, level, breaks, 511);
                 check_use((use)how, level, breaks, 1000);
             }
+}
+
+/* Nor is there a tensor of a call that it was not given. */
+static rp_status adds_leaf(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    rp_graph *g = rp_jit_graph(call);
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), y = x;
+    const int how = *(int *)user;
+    (void)err;
+    if (how > 3) rp_jit_break(call, "builtin: print");
+    if (how % 4 == 0) y = rp_input(g, "extra", RP_DTYPE_F32, rp_tensor_shape(x));
+    if (how % 4 == 1) y = rp_mutable_input(g, "extra", RP_DTYPE_F32, rp_tensor_shape(x));
+    if (how % 4 == 2) y = rp_param(g, "extra", RP_DTYPE_F32, rp_tensor_shape(x));
+    if (how % 4 == 3) y = rp_state(g, "extra", RP_DTYPE_F32, rp_tensor_shape(x));
+    *result = rp_jit_value(call, rp_add(x, y));
+    return RP_OK;
+}
+
+static void inputs_are_arguments(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level++)
+        for (int how = 0; how < 8; how++) {
+            rp_error err = {0};
+            rp_jit *f = jit_at(adds_leaf, level, RP_DYNAMIC_AUTO, &how);
+            for (int i = 0; i < 2; i++) {
+                err = (rp_error){0};
+                assert_int_equal(run(f, N, &err), RP_INVALID);
+                if (!strstr(err.text, "jit_kept.c:") ||
+                    !strstr(err.text, ": 'extra' is no argument of the call; a function that "))
+                    fail_msg("%d: %s", how, err.text);
+            }
+            rp_jit_free(f);
+        }
 }
 
 static rp_status failing(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
@@ -294,6 +338,7 @@ static void the_call_of_the_thread_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_refused),
+        cmocka_unit_test(inputs_are_arguments),
         cmocka_unit_test(a_call_that_failed_is_over),
         cmocka_unit_test(the_call_of_the_thread_fails),
         cmocka_unit_test(what_is_kept_of_a_branch_is_refused),

@@ -137,45 +137,10 @@ static void the_host_may_compute_it_all(void **state) {
     rp_device_close(d);
 }
 
-static rp_status halves_param(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
-                              rp_error *err) {
-    rp_graph *g = rp_jit_graph(call);
-    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
-    rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, rp_tensor_shape(x));
-    (void)user, (void)err;
-    x = rp_custom(g, "unlowered::halve", &x, 1, RP_DTYPE_F32, rp_tensor_shape(x));
-    *result = rp_jit_value(call, rp_add(x, w));
-    return RP_OK;
-}
-
-/* What keeps a graph from the device is told, rather than what keeps it from being cut apart. */
-static void the_first_reason_is_told(void **state) {
-    static const char *const settings[] = {"level=2", "level=0"};
-    rp_error err = {0};
-    rp_device *d = NULL;
-    (void)state;
-    if (no_gpu) SKIP_TEST("%s", no_gpu);
-    CHECK_OK(rp_device_open("cuda:0", 1, &d, &err), &err);
-    for (int i = 0; i < 2; i++) {
-        float x[N] = {1, 2, 3, 4}, y[N] = {0};
-        rp_value v = f32_of(x, 1, N, 0), args = rp_value_tuple(&v, 1);
-        rp_buffer to = f32_of(y, 1, N, 0).tensor;
-        rp_jit *f = NULL;
-        rp_jit_options options = jit_options(halves_param);
-        options.device = d;
-        CHECK_OK(jit_of(options, settings[i], &f, &err), &err);
-        assert_int_equal(rp_jit_run_into(f, &args, &to, 1, &err), RP_UNSUPPORTED);
-        if (!strstr(err.text, "unlowered::halve")) fail_msg("%s: %s", settings[i], err.text);
-        rp_jit_free(f);
-    }
-    rp_device_close(d);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_computes_what_a_gpu_does_not),
         cmocka_unit_test(the_host_may_compute_it_all),
-        cmocka_unit_test(the_first_reason_is_told),
     };
     rp_error err = {0};
     rp_op_desc halving = {
