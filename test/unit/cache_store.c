@@ -1035,6 +1035,23 @@ static void lookups_are_counted(void **state) {
     cache_store_close(s);
 }
 
+/* A store that is off takes nothing, and who opened it knows. */
+static void what_is_off_warns_of_nothing(void **state) {
+    base_buf heard;
+    (void)state;
+    assert_int_equal(setenv("REPRISE_DISABLE_COMPILE_CACHE", "1", 1), 0);
+    heard_start(&heard, "");
+    cache_store *s = open_store();
+    (void)put_small(s);
+    (void)put_code(s);
+    (void)put_text(s);
+    assert_non_null(cache_store_off_reason(s));
+    if (heard.len) fail_msg("%s", heard.data);
+    cache_store_close(s);
+    heard_done(&heard);
+    assert_int_equal(unsetenv("REPRISE_DISABLE_COMPILE_CACHE"), 0);
+}
+
 /* What goes first is what was used longest ago: reading is using. */
 static void what_is_read_is_young(void **state) {
     static const struct {
@@ -1517,6 +1534,7 @@ int main(void) {
         T(short_memory_is_no_broken_folder),
         T(lookups_are_counted),
         T(what_is_read_is_young),
+        T(what_is_off_warns_of_nothing),
         T(prunes_what_was_used_longest_ago),
         T(prunes_equal_ages_by_name),
         T(texts_of_no_object_stay_until_all_goes),
