@@ -280,8 +280,13 @@ static void a_wrong_write_is_found(void **state) {
     assert_true(i.differs);
     assert_string_equal(i.op, "update");
     assert_int_equal(strncmp(i.element, "input:m[", 8), 0);
+    assert_true(i.want > 0.5 && fabs(i.got / i.want - 1.5) < 0x1p-20); /* what was left there */
     assert_int_equal(i.nodes, 1);
     fails_alone(&i);
+    rp_bisection_free(b);
+    planted.op = IR_OP_COUNT_; /* a right write is none */
+    b = bisect(g, "backend=planted", NULL);
+    assert_false(info_of(b).differs);
     rp_bisection_free(b);
     rp_graph_free(g);
 }

@@ -88,6 +88,37 @@ static void a_loop_runs_alone(void **state) {
           "||.|");
 }
 
+/* Either branch of the two may be the one that needs more. */
+static void memory_of_a_branch_is_that_of_the_larger(void **state) {
+    static const char small[] = "graph @s(%x: f32[4,8]) {\n    %0 = neg %x\n    ret %0 }",
+                      large[] = "graph @l(%x: f32[4,8]) {\n    %0 = cumsum %x {axis=0}\n"
+                                "    %1 = cumsum %0 {axis=1}\n    %2 = cumsum %1 {axis=0}\n"
+                                "    ret %2 }";
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        char text[800];
+        uint32_t found = 0;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%p: bool[], %%x: f32[4,8]) {\n"
+                       "  %%0 = cond %%p, %%x {then=%s, else=%s}\n  ret %%0\n}\n",
+                       k ? small : large, k ? large : small);
+        plan *p = plan_of_text(text);
+        for (uint32_t i = 0; i < p->n_launches; i++) {
+            const plan_launch *l = &p->launches[i];
+            int64_t bytes = 0, most = 0;
+            if (!l->control) continue;
+            for (int g = 0; g < 2; g++)
+                if (p->inner[l->control->inner[g]]->arena_size > most)
+                    most = p->inner[l->control->inner[g]]->arena_size;
+            assert_true(plan_value_bytes(p, &p->values[l->args[l->n_args - 1].idx], &bytes));
+            assert_true(most > 0 && bytes >= most);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        plan_free(p);
+    }
+}
+
 static void only_so_many_run_together(void **state) {
     (void)state;
     base_buf b;
@@ -146,6 +177,7 @@ int main(void) {
         cmocka_unit_test(memory_that_is_used_again_is_read_before),
         cmocka_unit_test(a_state_is_read_before_it_is_written),
         cmocka_unit_test(a_loop_runs_alone),
+        cmocka_unit_test(memory_of_a_branch_is_that_of_the_larger),
         cmocka_unit_test(only_so_many_run_together),
         cmocka_unit_test(threads_go_on_to_the_next),
     };
