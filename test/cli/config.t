@@ -155,6 +155,8 @@ $ reprise run synthetic:tiny hi --max-tokens=1 --json --sealed | field config.se
 config.sealed "fatal"
 $ reprise run synthetic:tiny hi --max-tokens=1 --json --sealed off | field config.sealed
 config.sealed "off"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --sealed fatal | field config.sealed
+config.sealed "fatal"
 $ reprise run --max-tokens 1 --json --threads 1 --max-num-seqs 4 --max-model-len=64 -- synthetic:tiny -hi | field threads config.max_num_seqs config.max_model_len finish_reason
 threads 1
 config.max_num_seqs 4

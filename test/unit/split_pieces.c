@@ -151,6 +151,23 @@ static void a_piece_of_one_empty_joins_the_one_before(void **state) {
     ir_graph_free(g);
 }
 
+/* An allocation that is to split does, alone as it is. */
+static void an_empty_that_splits_stays(void **state) {
+    static const char *const ops[] = {"reprise::attention", "reprise::empty"};
+    ir_graph *g = parse(only_empty);
+    (void)state;
+    split_result r = split_by(g, ops, 2);
+    assert_int_equal(r.n_pieces, 3); /* what is in front, all four, what is behind */
+    assert_int_equal(r.n_compiled, 2);
+    split_done(&r);
+    split_result alone = split_by(g, ops + 1, 1);
+    assert_int_equal(alone.n_pieces, 5);
+    assert_int_equal(alone.n_compiled, 3);
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(alone.pieces[i].splitting, i % 2);
+    split_done(&alone);
+    ir_graph_free(g);
+}
+
 /* A piece of any number of them, but of one that has a piece before it, stays. */
 static void pieces_of_empties(void **state) {
     (void)state;
@@ -441,6 +458,7 @@ int main(void) {
         cmocka_unit_test(splitting_ops_in_a_row_share_a_piece),
         cmocka_unit_test(first_and_last_may_split),
         cmocka_unit_test(a_piece_of_one_empty_joins_the_one_before),
+        cmocka_unit_test(an_empty_that_splits_stays),
         cmocka_unit_test(pieces_of_empties),
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),

@@ -32,6 +32,21 @@ static rp_tensor half(rp_tensor x) {
 }
 enum { HALF_LINE = __LINE__ - 2 };
 
+/* What a caller gives is the caller's again. */
+static void texts_of_sites_are_copied(void **state) {
+    char file[] = "model.c", call[] = "rp_gone";
+    rp_graph *g = rp_graph_new("copied");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4));
+    (void)state;
+    assert_true(ir_site_add(g->ir, x.ref, &(ir_site){.file = file, .call = call, .line = 7}));
+    memset(file, '?', strlen(file));
+    memset(call, '?', strlen(call));
+    const ir_site *s = ir_site_at(g->ir, x.ref, n_sites(g->ir, x.ref) - 1);
+    assert_string_equal(s->file, "model.c");
+    assert_string_equal(s->call, "rp_gone");
+    rp_graph_free(g);
+}
+
 static void every_node_knows_its_calls(void **state) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("sites");
@@ -314,6 +329,7 @@ static void memory_may_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_node_knows_its_calls),
+        cmocka_unit_test(texts_of_sites_are_copied),
         cmocka_unit_test(a_list_ends),
         cmocka_unit_test(passes_and_pieces_keep_them),
         cmocka_unit_test(nothing_depends_on_them),
