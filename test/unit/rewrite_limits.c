@@ -574,6 +574,48 @@ static void there_are_64_passes(void **state) {
     assert_int_equal(matches(cosines, "declines"), 1); /* the others are off by their names */
 }
 
+/* Fails for the first values at hand, and fits the next ones. */
+static int declined;
+
+static rp_tensor fits_second(void *user, rp_graph *g, const rp_tensor *in) {
+    int64_t n = 0;
+    const bool asked = !rp_dim_is_const(rp_tensor_dim(in[0], 1), &n) || n != 3;
+    (void)user, (void)g;
+    if (!asked && declined++ == 0) (void)rp_sum(in[0], 7, false);
+    return rp_cos(in[0]);
+}
+
+static rp_tensor has_no_axis(void *user, rp_graph *g, const rp_tensor *in) {
+    int64_t n = 0;
+    (void)user, (void)g;
+    const bool asked = !rp_dim_is_const(rp_tensor_dim(in[0], 1), &n) || n != 3;
+    return asked ? rp_neg(in[0]) : rp_sum(in[0], 9, false);
+}
+
+static rp_tensor two_cosines(rp_graph *g, rp_tensor x) {
+    (void)g;
+    return rp_cos(rp_cos(x));
+}
+
+/* A replacement that fails names its line, whatever failed before. */
+static void the_line_of_a_replacement_is_named(void **state) {
+    static const char *const any[] = {"f32[T,D]"};
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    (void)state;
+    CHECK_OK(add((rp_pass_desc){.name = "late",
+                                .types = any,
+                                .n_types = 1,
+                                .pattern = fits_second,
+                                .replacement = has_no_axis},
+                 &err),
+             &err);
+    declined = 0;
+    assert_int_not_equal(compiled(two_cosines, "late", &c, &err), RP_OK);
+    assert_int_equal(declined, 2);
+    if (!strstr(err.text, "rewrite_limits.c:")) fail_msg("%s", err.text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked),
@@ -585,6 +627,7 @@ int main(void) {
         cmocka_unit_test(each_form_of_sizes_is_found),
         cmocka_unit_test(what_is_given_is_copied),
         cmocka_unit_test(a_pattern_may_decline),
+        cmocka_unit_test(the_line_of_a_replacement_is_named),
         cmocka_unit_test(a_pattern_has_512_nodes),
         cmocka_unit_test(the_first_reason_is_told),
         cmocka_unit_test(a_pattern_has_16_inputs),
