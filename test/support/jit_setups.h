@@ -36,7 +36,8 @@ static const jit_setup jit_setups_compiled[] = {
 };
 enum {
     JIT_SETUPS = sizeof jit_setups / sizeof *jit_setups,
-    JIT_SETUPS_COMPILED = sizeof jit_setups_compiled / sizeof *jit_setups_compiled
+    JIT_SETUPS_COMPILED = sizeof jit_setups_compiled / sizeof *jit_setups_compiled,
+    JIT_SETUPS_ELSEWHERE = JIT_SETUPS_COMPILED - 2 /* those behind read inputs where they lie */
 };
 
 /* Each second form of arguments is of uniform batches. */

@@ -361,13 +361,13 @@ static void entries_serve_what_they_were_traced_for(void **state) {
 static void compiled_ones_too(void **state) {
     (void)state;
     fill();
+    const uint32_t setups = runs_elsewhere() ? JIT_SETUPS_ELSEWHERE : JIT_SETUPS_COMPILED;
     uint32_t first = 1000 + first_function;
     for (uint32_t i = first; i < first + (n_functions + 199) / 200; i++) {
         const uint32_t k = setup_of >= 0 ? (uint32_t)setup_of : 2 * i;
         const jit_setup *all = jit_setups_compiled;
-        (void)try_function(i, &all[k % JIT_SETUPS_COMPILED], RP_DYNAMIC_ALL, false);
-        (void)try_function(i, &all[(k + (setup_of < 0)) % JIT_SETUPS_COMPILED], (rp_dynamic)(i % 3),
-                           true);
+        (void)try_function(i, &all[k % setups], RP_DYNAMIC_ALL, false);
+        (void)try_function(i, &all[(k + (setup_of < 0)) % setups], (rp_dynamic)(i % 3), true);
     }
 }
 

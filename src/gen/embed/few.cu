@@ -70,7 +70,7 @@ RP_INLINE void rk_few_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(RK_F
 
 /* The same of float weights, of N rows; of those from n on the last one again, which is left nowhere. */
 template <class F, class X, int K, int COLUMNS, int THREADS, int N>
-struct rk_few {
+struct rk_chains {
     typedef typename X::type type;
     enum {
         WARPS = THREADS / 32 < RK_FEW_WARPS ? THREADS / 32 : RK_FEW_WARPS,
@@ -151,7 +151,7 @@ struct rk_few {
     RP_INLINE void all(const type *x, int n, const rp_u8 *w, int c0, int m, float *part)
     {
         char *ring = (char *)(part + RK_MM_PART) + threadIdx.x / 32 * (RK_FEW_STAGES * STAGE) + rk_half_rank() * (HALF + RK_FEW_APART);
-        rk_few few = {x, w, ring, n, c0, m, m * TILES};
+        rk_chains few = {x, w, ring, n, c0, m, m * TILES};
         few.run(part);
     }
 };
@@ -171,13 +171,13 @@ struct rk_mm_way<1> {
     static __device__ __forceinline__ void take(const typename X::type *x, int n, const rp_u8 *w, int c0, int m, float *part)
     {
         if (n == 1)
-            rk_few<F, X, K, COLUMNS, THREADS, 1>::all(x, n, w, c0, m, part);
+            rk_chains<F, X, K, COLUMNS, THREADS, 1>::all(x, n, w, c0, m, part);
         else if (n == 2)
-            rk_few<F, X, K, COLUMNS, THREADS, 2>::all(x, n, w, c0, m, part);
+            rk_chains<F, X, K, COLUMNS, THREADS, 2>::all(x, n, w, c0, m, part);
         else if (n <= 4)
-            rk_few<F, X, K, COLUMNS, THREADS, 4>::all(x, n, w, c0, m, part);
+            rk_chains<F, X, K, COLUMNS, THREADS, 4>::all(x, n, w, c0, m, part);
         else
-            rk_few<F, X, K, COLUMNS, THREADS, RK_MM_ROWS>::all(x, n, w, c0, m, part);
+            rk_chains<F, X, K, COLUMNS, THREADS, RK_MM_ROWS>::all(x, n, w, c0, m, part);
     }
 };
 
