@@ -188,10 +188,6 @@ RP_INLINE float rp_two_over(float x) { return 2.0f / x; }
 RP_INLINE float rp_at_most(float x, float c) { return c < x ? c : x; }
 #endif
 
-#ifndef rp_at_least
-RP_INLINE float rp_at_least(float x, float c) { return c > x ? c : x; }
-#endif
-
 #ifndef rp_minus_exact /* x - a * b, where the product has no more bits than a float */
 RP_INLINE float rp_minus_exact(float x, float a, float b) { return x - a * b; }
 #endif
@@ -211,7 +207,7 @@ RP_INLINE float rp_exp_poly(float r)
 /* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. */
 RP_INLINE float rp_expf(float x)
 {
-    x = rp_at_most(rp_at_least(x, -104.0f), 89.0f); /* of which the results are 0 and infinity */
+    x = rp_at_most(x, 89.0f); /* of which the result is infinity */
     float z = x * 1.44269504f + 12582912.0f;
     float n = z - 12582912.0f;
     float r = rp_minus_exact(x, n, 0.693359375f) - n * -2.12194440e-4f;
@@ -220,7 +216,8 @@ RP_INLINE float rp_expf(float x)
     rp_u32 k1 = rp_bits(z) >> 1, k2 = rp_bits(z) - k1;
     float s1 = rp_from_bits((k1 << 23) + 0x3f800000u);
     float s2 = rp_from_bits((k2 << 23) + 0x3f800000u);
-    return (p * s1) * s2;
+    /* Not by a limit: hosts take long for a product that underflows, which masked scores would be. */
+    return x < -104.0f ? 0.0f : (p * s1) * s2;
 }
 
 /* exp in double for |x| < 700, relative error below 2^-47; log below. Of pow alone, which rounds once. */

@@ -71,14 +71,7 @@ RP_INLINE float rk_at_most(float x, float c)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(c));
     return y;
 }
-RP_INLINE float rk_at_least(float x, float c)
-{
-    float y;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(c));
-    return y;
-}
 #define rp_at_most rk_at_most
-#define rp_at_least rk_at_least
 #define rp_two_over rk_two_over
 #define rp_minus_exact(x, a, b) __fmaf_rn(-(a), b, x)
 #define rp_over rk_over
