@@ -6,12 +6,46 @@
 
 #include "kir/affine.h"
 
+enum {
+    MOST_INDEX = 64, /* instructions that an index is looked through, .. */
+    MOST_DEPTH = 8   /* .. above each other */
+};
+
 typedef struct window {
     bool known;
     int64_t step;     /* elements an iteration */
     kir_range around; /* relative to the base, inner counters included */
     kir_affine base;  /* what is the same in all iterations */
 } window;
+
+/* *left instructions are looked at. What a loop loads at a place that is the same in all iterations none of them stores: that place would
+ * be no window that moves. */
+static bool may_vary(const kir_func *f, kir_ref r, kir_ref loop, uint32_t *left) {
+    const kir_inst *in = &f->insts[r];
+    if (r < loop || kir_is_global(in->op)) return false;
+    if (r == loop || kir_op_table(in->op)->shape != KIR_SHAPE_PLAIN || !*left) return true;
+    --*left;
+    for (uint32_t i = 0; i < in->n_in; i++)
+        if (may_vary(f, in->in[i], loop, left)) return true;
+    return false;
+}
+
+bool sched_varies(const kir_func *f, kir_ref r, kir_ref loop) {
+    uint32_t left = MOST_INDEX;
+    return may_vary(f, r, loop, &left);
+}
+
+/* The same number, computed twice; depth: instructions above each other. */
+static bool is_same_number(const kir_func *f, kir_ref a, kir_ref b, uint32_t depth) {
+    const kir_inst *x = &f->insts[a], *y = &f->insts[b];
+    if (a == b) return true;
+    if (!depth || x->op != y->op || x->cls != y->cls || x->n_in != y->n_in || !x->n_in ||
+        x->op == KIR_LOAD || kir_op_table(x->op)->shape != KIR_SHAPE_PLAIN)
+        return false;
+    for (uint32_t i = 0; i < x->n_in; i++)
+        if (!is_same_number(f, x->in[i], y->in[i], depth - 1)) return false;
+    return true;
+}
 
 static bool is_inside(const kir_func *f, kir_ref r, kir_ref loop, kir_ref end) {
     return r > loop && r < end && !kir_is_global(f->insts[r].op);
@@ -29,7 +63,7 @@ static bool find_window(const kir_func *f, kir_ref index, kir_ref loop, kir_ref 
         kir_ref r = a.term[i].ref;
         if (r == loop)
             w->step = a.term[i].k;
-        else if (is_inside(f, r, loop, end))
+        else if (is_inside(f, r, loop, end) && sched_varies(f, r, loop))
             inner.term[inner.n++] = a.term[i];
         else
             w->base.term[w->base.n++] = a.term[i];
@@ -39,24 +73,25 @@ static bool find_window(const kir_func *f, kir_ref index, kir_ref loop, kir_ref 
     return w->known;
 }
 
-static bool same_base(const kir_affine *a, const kir_affine *b) {
+static bool same_base(const kir_func *f, const kir_affine *a, const kir_affine *b) {
     uint32_t found = 0;
 
     if (a->n != b->n) return false;
     for (uint32_t i = 0; i < a->n; i++) {
         for (uint32_t j = 0; j < b->n; j++) {
-            found += a->term[i].ref == b->term[j].ref && a->term[i].k == b->term[j].k;
+            found += a->term[i].k == b->term[j].k &&
+                     is_same_number(f, a->term[i].ref, b->term[j].ref, MOST_DEPTH);
         }
     }
     return found == a->n;
 }
 
-static bool joins(window *all, const window *w) {
+static bool joins(const kir_func *f, window *all, const window *w) {
     if (!all->known) {
         *all = *w;
         return true;
     }
-    if (all->step != w->step || !same_base(&all->base, &w->base)) return false;
+    if (all->step != w->step || !same_base(f, &all->base, &w->base)) return false;
     if (w->around.lo < all->around.lo) all->around.lo = w->around.lo;
     if (w->around.hi > all->around.hi) all->around.hi = w->around.hi;
     return true;
@@ -105,7 +140,7 @@ static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir
         if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !kir_same_memory(f, in->u.buf, buf))
             continue;
         if (f->bufs[in->u.buf].dtype != f->bufs[buf].dtype) return false;
-        if (!find_window(f, in->in[0], loop, end, &w) || !joins(&all, &w)) return false;
+        if (!find_window(f, in->in[0], loop, end, &w) || !joins(f, &all, &w)) return false;
     }
     width = all.around.hi - all.around.lo;
     step = all.step < 0 ? -all.step : all.step;

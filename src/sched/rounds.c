@@ -16,7 +16,8 @@ enum {
     FEW_ITEMS = 128,       /* fewer than multiprocessors */
     MOST_ALONE = 1024,     /* .. and where they are few; RK_BLOCK */
     LEAST_OF_CHUNKS = 128, /* threads of a row that has chunks */
-    LEAST_CHUNKS = 2       /* of a sum, and more, for halves of warps to have one each */
+    LEAST_CHUNKS = 2,      /* of a sum, and more, for halves of warps to have one each, .. */
+    MOST_IDLE = 4          /* .. where so many times as many threads are there at most */
 };
 
 bool sched_may_have_rounds(const sched *s, kir_ref at) {
@@ -30,10 +31,17 @@ static int64_t extent(const sched *s, kir_ref at) {
     return s->f->ranges[s->f->insts[at].in[0]].hi;
 }
 
-/* A sum long enough for several halves of warps to have a chunk each, from its loads on. */
-static bool has_halves(const sched *s, kir_ref at) {
-    return s->steps[at].chunks && sched_may_have_rounds(s, at) &&
-           extent(s, at) > LEAST_CHUNKS * KIR_CHUNK;
+/* Chunks of a sum that is long enough for halves of warps to have one each, from its loads on, whatever symbols are; else 0. */
+static int64_t chunks_of(const sched *s, kir_ref at) {
+    const int64_t least = s->f->ranges[s->f->insts[at].in[0]].lo;
+    const bool several = s->steps[at].chunks && sched_may_have_rounds(s, at) &&
+                         least > LEAST_CHUNKS * KIR_CHUNK;
+    return several ? (least - 1) / KIR_CHUNK + 1 : 0;
+}
+
+/* Not where most threads would wait. */
+static bool has_halves(const sched *s, kir_ref at, uint32_t threads) {
+    return chunks_of(s, at) * SCHED_LANES * MOST_IDLE >= threads && chunks_of(s, at);
 }
 
 /* A chunk ends with a round. */
@@ -41,7 +49,7 @@ static uint32_t rounds_of(const sched *s, kir_ref at, uint32_t threads) {
     const int64_t n = extent(s, at);
     uint32_t rounds = AT_ONCE;
     if (!sched_may_have_rounds(s, at) || MOST_ALONE % threads) return 0;
-    if (has_halves(s, at)) return AT_ONCE;
+    if (has_halves(s, at, threads)) return AT_ONCE;
     if (n < (int64_t)threads * rounds) rounds = (uint32_t)((n + threads - 1) / threads);
     while (s->steps[at].chunks && rounds && KIR_CHUNK % (rounds * threads)) rounds--;
     return rounds > 1 ? rounds : 0;
@@ -60,7 +68,7 @@ uint32_t sched_threads_of_rows(const sched *s) {
             widest_loop = extent(s, at);
         if (op == KIR_REDUCE && !sched_may_have_rounds(s, at)) return 0;
         if (op == KIR_REDUCE && extent(s, at) > widest) widest = extent(s, at);
-        if (op == KIR_REDUCE && has_halves(s, at)) chunks = (extent(s, at) - 1) / KIR_CHUNK + 1;
+        if (op == KIR_REDUCE && chunks_of(s, at) > chunks) chunks = chunks_of(s, at);
     }
     const bool few = items < FEW_ITEMS;
     if (few && widest_loop > widest && widest > LEAST) widest = widest_loop;
@@ -83,6 +91,6 @@ void sched_fit_rounds(sched *s) {
     for (kir_ref at = 0; at < s->f->n_insts; at++)
         if (s->f->insts[at].op == KIR_REDUCE) {
             s->steps[at].rounds = (uint8_t)rounds_of(s, at, s->launch.threads);
-            s->steps[at].halves = s->steps[at].rounds && has_halves(s, at);
+            s->steps[at].halves = s->steps[at].rounds && has_halves(s, at, s->launch.threads);
         }
 }

@@ -46,6 +46,8 @@ void sched_place_all(sched *s, sched_space space, int64_t align);
 /* independent.c. The iterations of a LOOP or REDUCE, which ends at `end`, touch no element that another one stores. */
 bool sched_is_apart(const kir_func *f, kir_ref loop, kir_ref end);
 bool sched_is_independent(const sched *s, kir_ref loop);
+/* Whether r may be another value in another iteration of a loop whose iterations are apart. */
+bool sched_varies(const kir_func *f, kir_ref r, kir_ref loop);
 /* Whether a barrier there is one that threads wait at. */
 bool sched_may_wait(const sched *s, kir_ref at);
 /* Whether the step needs barriers, as it is scheduled: what it stores may meet other accesses of the team. */

@@ -6,7 +6,6 @@
 enum {
     VECTOR = 16,                   /* bytes */
     MOST_BODY = 256,               /* instructions, as often as they are written */
-    MOST_INDEX = 64,               /* that an index is looked through */
     LEAST_THREADS = 2 * SCHED_TEAM /* that have something to do */
 };
 
@@ -24,24 +23,11 @@ bool sched_is_in_order(const kir_func *f, kir_ref loop, kir_ref end) {
     return true;
 }
 
-/* Whether r may be another value in another iteration; *left instructions are looked at. What a loop loads at a place that is the same in all
- * iterations none of them stores. */
-static bool varies(const kir_func *f, kir_ref r, kir_ref loop, uint32_t *left) {
-    const kir_inst *in = &f->insts[r];
-    if (r < loop || kir_is_global(in->op)) return false;
-    if (r == loop || kir_op_table(in->op)->shape != KIR_SHAPE_PLAIN || !*left) return true;
-    --*left;
-    for (uint32_t i = 0; i < in->n_in; i++)
-        if (varies(f, in->in[i], loop, left)) return true;
-    return false;
-}
-
 bool sched_is_vector(const sched *s, kir_ref loop, kir_ref at, uint32_t n) {
     const kir_func *f = s->f;
     const kir_inst *in = &f->insts[at];
     kir_affine a = {0};
     bool counts = false;
-    uint32_t left = MOST_INDEX;
     if ((in->op != KIR_LOAD && in->op != KIR_STORE) || f->bufs[in->u.buf].space != KIR_ARG ||
         f->bufs[in->u.buf].offset % VECTOR)
         return false;
@@ -51,7 +37,7 @@ bool sched_is_vector(const sched *s, kir_ref loop, kir_ref at, uint32_t n) {
         const kir_ref r = a.term[i].ref;
         if (r == loop && a.term[i].k == 1)
             counts = true;
-        else if (a.term[i].k % n || varies(f, r, loop, &left))
+        else if (a.term[i].k % n || sched_varies(f, r, loop))
             return false;
     }
     return counts;
