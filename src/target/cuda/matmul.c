@@ -15,8 +15,9 @@
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
 enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
 enum {
-    FEW_PART = 4096,                /* RK_MM_PART */
-    FEW_RINGS = 8 * 2 * (2048 + 64) /* bytes, RK_FEW_ROOM of float32 */
+    FEW_PART = 4096,   /* RK_MM_PART */
+    FEW_RINGS = 8 * 2, /* .. RK_FEW_ROOM: so many times two slabs of 16 k of 16 columns, .. */
+    FEW_APART = 64     /* .. and bytes */
 };
 
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
@@ -158,6 +159,17 @@ static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
 
+/* Of weights in blocks there are no rings. */
+static void few_bytes(const cuda_segment *segs, uint32_t n, uint32_t most, int64_t *bytes) {
+    int64_t few = (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4, element = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (ir_dtype_is_real(segs[i].dtype) &&
+            (int64_t)rp_dtype_block_bytes(segs[i].dtype) > element)
+            element = (int64_t)rp_dtype_block_bytes(segs[i].dtype);
+    if (element) few += FEW_RINGS * (2 * 16 * 16 * element + FEW_APART);
+    if (few > *bytes) *bytes = few;
+}
+
 /* acc, and part behind that of few rows; *bytes: of dynamic shared memory. */
 static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const item_rows *rows,
                        uint32_t most, int64_t *bytes) {
@@ -170,9 +182,7 @@ static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const i
         const int64_t tile = rows->many ? target_tile_bytes(segs[i].tile) : 0;
         if (tile > *bytes) *bytes = tile;
     }
-    const int64_t few = rows->few ? (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4 + FEW_RINGS
-                                  : 0;
-    if (few > *bytes) *bytes = few;
+    if (rows->few) few_bytes(segs, n, most, bytes);
     base_buf_printf(
         b,
         "    float *const acc = (float *)rk_dynamic, *const part = acc + RK_MM_ROWS * %u;\n"
