@@ -67,7 +67,7 @@ static bool report(const gpu_graphs *q, uint32_t i, const char *why) {
     base_buf text;
     base_buf_init(&text, 0);
     ir_print(q->graph[i], &text);
-    printf("graph %u: %s\n%s\n", i, why, text.failed ? "" : text.data);
+    printf("%s\ngraph %u: %s\n", text.failed ? "" : text.data, i, why);
     base_buf_done(&text);
     return true;
 }
