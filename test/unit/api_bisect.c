@@ -591,7 +591,7 @@ static rp_status drift(const rp_op_call *call, rp_buffer *args, uint32_t n_args,
     (void)call, (void)n_args, (void)err;
     const bool off = wrong_call != UINT32_MAX &&
                      (n_calls == wrong_call || n_calls == wrong_call + 2 + ROUNDED_CALLS);
-    for (int64_t i = 0; i < 4; i++) y[i] = x[i] + (off ? 1 : 0);
+    for (int64_t i = 0; i < args[0].dim[0]; i++) y[i] = x[i] + (off ? 1 : 0);
     n_calls++;
     return RP_OK;
 }
