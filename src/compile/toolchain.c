@@ -393,7 +393,7 @@ static rp_status run_programs(const compile_toolchain *t, const char *const *arg
     else if (t->limit_ns != t->asked_ns)
         compile_late_clear(t->path);
     if (st == RP_OK && code != 0) {
-        const char *failed = second ? into[0] : argv[0];
+        const char *failed = second && into ? into[0] : argv[0];
         base_str line = telling_line(out.data);
         int n = (int)(line.len < 200 ? line.len : 200);
         if (is_of_op(line))

@@ -33,8 +33,8 @@ static bool stores_inside(const gen_render *r, kir_ref at, kir_ref end) {
 
 /* Whether all rounds of `each` elements are whole. */
 static bool is_whole(const gen_render *r, kir_ref at, int64_t each) {
-    int64_t n;
-    return kir_const_value(r->f, r->f->insts[at].in[0], &n) && n % each == 0;
+    int64_t n = 0;
+    return kir_const_value(r->f, r->f->insts[at].in[0], &n) && each > 0 && n % each == 0;
 }
 
 /* Elements of all rounds at once, loaded into e<at>: of round u number c<at> + u * `threads` + `own`. Those past the end are `start`; the last
