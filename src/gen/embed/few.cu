@@ -138,9 +138,10 @@ struct rk_chains {
             __syncwarp(); /* all have what was copied, and have read what the next one overwrites */
             begin(t + RK_FEW_STAGES - 1);
             const slab a = at(t);
-            if (t % SLABS == 0)
+            if (t % SLABS == 0) {
 #pragma unroll
                 for (int i = 0; i < N; i++) s[i] = 0.0f;
+            }
             take(a, ring + t % RK_FEW_STAGES * STAGE);
             if (t % SLABS != SLABS - 1 || a.chunk >= m) continue;
 #pragma unroll

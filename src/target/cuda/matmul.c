@@ -16,8 +16,8 @@ enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
 enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
 enum {
     FEW_PART = 4096,   /* RK_MM_PART */
-    FEW_RINGS = 8 * 2, /* .. RK_FEW_ROOM: so many times two slabs of 16 k of 16 columns, .. */
-    FEW_APART = 64     /* .. and bytes */
+    FEW_RINGS = 8 * 2, /* of RK_FEW_ROOM: slabs of 16 k of 16 columns, in pairs, .. */
+    FEW_APART = 64     /* .. and bytes behind each pair */
 };
 
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
@@ -69,12 +69,23 @@ typedef struct item_rows {
     bool few, many;
 } item_rows;
 
+/* Bytes; weights in blocks have none. */
+static int64_t few_rings(rp_dtype weights) {
+    const int64_t element = (int64_t)rp_dtype_block_bytes(weights);
+    return ir_dtype_is_real(weights) ? FEW_RINGS * (2 * 16 * 16 * element + FEW_APART) : 0;
+}
+
 static void put_float_product(lowerer *L, const cuda_segment *s, const item_rows *rows,
                               uint32_t threads) {
     base_buf *b = &L->source;
     const uint32_t columns = s->n_mats * s->columns;
     const char *x = rp_dtype_name(s->left);
     base_buf_puts(b, "            rk_wait();\n");
+    if (rows->few && few_rings(s->dtype))
+        base_buf_printf(b,
+                        "            static_assert(RK_FEW_ROOM(%u, F::bytes) == %" PRId64
+                        ", \"shared memory\");\n",
+                        threads, few_rings(s->dtype));
     if (rows->few)
         base_buf_printf(
             b, "            %srk_mm_float<F, rk_x_%s, %" PRId64 ", %u, %u>(x, n, w, acc, part);\n",
@@ -159,17 +170,6 @@ static uint32_t matmul_threads(const cuda_segment *segs, uint32_t n, bool own) {
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
 
-/* Of weights in blocks there are no rings. */
-static void few_bytes(const cuda_segment *segs, uint32_t n, uint32_t most, int64_t *bytes) {
-    int64_t few = (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4, element = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (ir_dtype_is_real(segs[i].dtype) &&
-            (int64_t)rp_dtype_block_bytes(segs[i].dtype) > element)
-            element = (int64_t)rp_dtype_block_bytes(segs[i].dtype);
-    if (element) few += FEW_RINGS * (2 * 16 * 16 * element + FEW_APART);
-    if (few > *bytes) *bytes = few;
-}
-
 /* acc, and part behind that of few rows; *bytes: of dynamic shared memory. */
 static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const item_rows *rows,
                        uint32_t most, int64_t *bytes) {
@@ -182,7 +182,11 @@ static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const i
         const int64_t tile = rows->many ? target_tile_bytes(segs[i].tile) : 0;
         if (tile > *bytes) *bytes = tile;
     }
-    if (rows->few) few_bytes(segs, n, most, bytes);
+    for (uint32_t i = 0; i < n && rows->few; i++) {
+        const int64_t few = (int64_t)(TARGET_CUDA_ROWS * most + FEW_PART) * 4 +
+                            few_rings(segs[i].dtype);
+        if (few > *bytes) *bytes = few;
+    }
     base_buf_printf(
         b,
         "    float *const acc = (float *)rk_dynamic, *const part = acc + RK_MM_ROWS * %u;\n"
