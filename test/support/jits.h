@@ -60,6 +60,16 @@ static inline rp_jit *jit_by(rp_jit_options o, const char *settings) {
     return f;
 }
 
+/* Of functions of which no code is made, by one thread; the caller frees them. */
+static inline rp_compilation_config *jit_plain_settings(void) {
+    rp_error err = {0};
+    rp_compilation_config *c = rp_config_new();
+    assert_non_null(c);
+    CHECK_OK(rp_config_set(c, "level=1", &err), &err);
+    CHECK_OK(rp_config_set(c, "threads=1", &err), &err);
+    return c;
+}
+
 /* life with each allocation failing once, the later ones with gaps of 1/sparse of their number (0: none): it tells RP_NOMEM or does
  * without, and nothing is left. */
 static inline void jit_fail_each_allocation(rp_status (*life)(rp_error *err), uint64_t sparse) {

@@ -459,10 +459,7 @@ static rp_status life(rp_error *err) {
 static void failed_allocations_are_told(void **state) {
     rp_error err = {0};
     (void)state;
-    settings = rp_config_new();
-    assert_non_null(settings);
-    CHECK_OK(rp_config_set(settings, "level=1", &err), &err);
-    CHECK_OK(rp_config_set(settings, "threads=1", &err), &err);
+    settings = jit_plain_settings();
     (void)life(&err); /* what the process keeps */
     jit_fail_each_allocation(life, 32);
     rp_config_free(settings);
