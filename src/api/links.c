@@ -199,7 +199,8 @@ static rp_status compile_links(const maker *m, const split_result *r, rp_error *
         if (p->splitting)
             RP_TRY(is_shared(r, i) ? share_link(r, i, all, err) : offer_link(m, p, &all[i], err));
     }
-    for (uint32_t i = 0; i < r->n_pieces && any_theirs(m->l); i++)
+    if (!any_theirs(m->l)) return RP_OK;
+    for (uint32_t i = 0; i < r->n_pieces; i++)
         if (!all[i].theirs)
             RP_TRY(is_shared(r, i) ? share_link(r, i, all, err)
                                    : compile_ours(m, r->pieces[i].graph, &all[i], err));
