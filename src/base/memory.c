@@ -12,6 +12,7 @@
 #include "base/file.h"
 
 enum { MOST_PATH = 1024, MOST_TEXT = 1 << 16 };
+#define NO_LIMIT ((uint64_t)1 << 62) /* version 1 has a number for it, near 2^63 */
 
 static const char *root; /* NULL: the machine's own */
 
@@ -69,8 +70,8 @@ static bool read_number(const hierarchy *h, const char *group, const char *name,
 
 static uint64_t of_group(const hierarchy *h, const char *group) {
     uint64_t limit, used, files;
-    if (!read_number(h, group, h->limit, &limit) || !read_number(h, group, h->used, &used))
-        return UINT64_MAX;
+    if (!read_number(h, group, h->limit, &limit) || limit >= NO_LIMIT) return UINT64_MAX;
+    if (!read_number(h, group, h->used, &used)) return UINT64_MAX;
     char *text = read_text(h->dir, group, "memory.stat");
     files = text ? number_of(text, h->inactive) + number_of(text, h->active) : 0;
     base_free(text);
