@@ -55,9 +55,23 @@ RP_FN void rk_scatter_alone(const typename J::T *x, const I *index, const typena
     }
 }
 
+template <int BYTES>
+struct rk_index_bits {
+    typedef rp_u32 U;
+};
+template <>
+struct rk_index_bits<8> {
+    typedef rp_u64 U;
+};
+
+/* Over a warp: the bits that some lane has, and the sum. */
+RP_INLINE rp_u32 rk_or_lanes(rp_u32 v) { return __reduce_or_sync(RK_WARP, v); }
+RP_INLINE int rk_sum_lanes(int v) { return (int)__reduce_add_sync(RK_WARP, (rp_u32)v); }
+
 /* What a scatter is of. Entries of the index of line o, j are index_step apart, from index + o * index_outer (+ j) on. */
 template <class T, class I>
 struct rk_scatter_of {
+    typedef typename rk_index_bits<sizeof(I)>::U U;
     const T *x;
     const I *index;
     const T *src;
@@ -72,12 +86,13 @@ struct rk_scatter {
     typedef typename J::T T;
     enum {
         WARPS = THREADS / 32,
-        AHEAD = (THREADS > 256 ? 64 : 32) / (int)sizeof(I), /* indices that a thread has under way */
+        AHEAD = 64 / (int)sizeof(I), /* indices that a thread has under way */
         ROUND = AHEAD * THREADS,
         LIST = 2 * THREADS,
         LEAST = 8, /* targets of a range that are worth a block that looks at all indices */
         N = sizeof(T) > 4 ? 4 : 8, /* sources that a lane has under way, */
-        SOME = 4 /* and of those, that it joins at once */
+        SOME = 4, /* and of those, that it joins at once */
+        MORE = sizeof(T) > 4 ? 8 : 16 /* sources under way that have one target */
     };
     /* Sources of the range in order: the target's number in it, and the position. own: entries of the list that are a warp's. */
     struct room {
@@ -92,7 +107,9 @@ struct rk_scatter {
         const T *x, *src;
         T *y;
         const I *index;
-        long long begin;
+        I begin, last; /* last: of all targets, as far as an index can have its number */
+        typename of::U least, reach; /* indices from the least to one that is larger by `reach`, those beyond either end, too, are for the range, .. */
+        bool any;                    /* .. if any is */
         rp_u32 size, columns;
     };
 
@@ -147,6 +164,26 @@ struct rk_scatter {
             }
     }
 
+    /* The same where all of them have one target. */
+    RP_INLINE void join_target(const room &r, const of &s, const part &p, int count)
+    {
+        const rp_u16 *const own = r.own[threadIdx.x / 32];
+        for (rp_u32 column = rk_lane(); count > 0 && column < p.columns; column += 32) {
+            T *const to = p.y + column + r.to[own[0]] * s.inner;
+            T all = *to;
+            for (int first = 0; first < count; first += MORE) {
+                T v[MORE];
+#pragma unroll
+                for (int i = 0; i < MORE; i++)
+                    v[i] = first + i < count ? p.src[r.from[own[first + i]] * s.inner + column] : (T)0;
+#pragma unroll
+                for (int i = 0; i < MORE; i++)
+                    if (first + i < count) all = J::of(all, v[i]);
+            }
+            *to = all;
+        }
+    }
+
     /* The same where each lane has a source: those of one target hand theirs to each other. */
     RP_INLINE void join_elements(const room &r, const of &s, const part &p, int count)
     {
@@ -182,6 +219,8 @@ struct rk_scatter {
             __syncwarp();
             if (COLUMNS == 1)
                 join_elements(r, s, p, own);
+            else if (p.size <= WARPS)
+                join_target(r, s, p, own);
             else
                 join_rows(r, s, p, own);
             __syncwarp();
@@ -189,39 +228,52 @@ struct rk_scatter {
         }
     }
 
-    /* A round of indices from `first` on: the list gets the sources of the range behind the `listed` that it has, but for the first
-     * `skip`, as far as there is room. How many there are. */
-    RP_INLINE int look(room &r, const of &s, const part &p, long long first, int turn, int listed, int skip)
+    /* A round of indices from `first` on. */
+    RP_INLINE void read(I *at, const of &s, const part &p, long long first)
+    {
+        const int count = (int)(s.k - first < ROUND ? s.k - first : ROUND);
+        const I *const index = p.index + first * s.index_step;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) at[i] = place(i) < count ? index[place(i) * s.index_step] : (I)0;
+    }
+
+    /* The target's number in the range, of an index that is for one. */
+    RP_INLINE rp_u32 number(const part &p, I at)
+    {
+        const I inside = at < 0 ? 0 : at > p.last ? p.last : at;
+        return (rp_u32)((typename of::U)inside - (typename of::U)p.begin);
+    }
+
+    /* A round of indices, `at`, from `first` on: the list gets the sources of the range behind the `listed` that it has, but for the
+     * first `skip`, as far as there is room. How many there are. */
+    RP_INLINE int look(room &r, const of &s, const part &p, const I *at, long long first, int turn, int listed, int skip)
     {
         const int lane = rk_lane(), warp = threadIdx.x / 32, count = (int)(s.k - first < ROUND ? s.k - first : ROUND);
         const rp_u32 below = (1u << lane) - 1;
-        const I *const index = p.index + first * s.index_step;
-        I at[AHEAD];
-        rp_u32 to[AHEAD], mine = 0;
+        rp_u32 mine = 0;
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) at[i] = place(i) < count ? index[place(i) * s.index_step] : (I)0;
-
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            const long long from_begin = rk_index(at[i], s.n) - p.begin;
-            to[i] = place(i) < count && from_begin >= 0 && from_begin < p.size ? (rp_u32)from_begin : RK_NO_TARGET;
-            mine += __popc(__ballot_sync(RK_WARP, to[i] != RK_NO_TARGET));
+        for (int i = 0; i < AHEAD; i++)
+            if ((typename of::U)at[i] - p.least <= p.reach) mine |= 1u << i;
+        if (!p.any) mine = 0;
+        if (count < ROUND) {
+            const int whole = (count - place(0) + 31) / 32;
+            mine &= whole > 0 ? ~(~0u << 1 << (whole < AHEAD ? whole - 1 : AHEAD - 1)) : 0;
         }
-        if (lane == 0) r.found[turn][warp] = mine;
+        const rp_u32 some = rk_or_lanes(mine); /* few of the places have any */
+        const int of_warp = rk_sum_lanes(__popc(mine));
+        if (lane == 0) r.found[turn][warp] = of_warp;
         __syncthreads();
         int found = lane < WARPS ? (int)r.found[turn][lane] : 0, before = lane < warp ? found : 0;
-#pragma unroll
-        for (int o = 16; o; o /= 2) {
-            found += __shfl_xor_sync(RK_WARP, found, o);
-            before += __shfl_xor_sync(RK_WARP, before, o);
-        }
-        before += listed - skip;
+        found = rk_sum_lanes(found);
+        before = rk_sum_lanes(before) + listed - skip;
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            const rp_u32 all = __ballot_sync(RK_WARP, to[i] != RK_NO_TARGET);
+            if (!(some >> i & 1)) continue;
+            const bool is = mine >> i & 1;
+            const rp_u32 all = __ballot_sync(RK_WARP, is);
             const int e = before + __popc(all & below);
-            if (to[i] != RK_NO_TARGET && e >= listed && e < LIST) {
-                r.to[e] = to[i];
+            if (is && e >= listed && e < LIST) {
+                r.to[e] = number(p, at[i]);
                 r.from[e] = first + place(i);
             }
             before += __popc(all);
@@ -233,10 +285,12 @@ struct rk_scatter {
     RP_INLINE void run(room &r, const of &s, const part &p)
     {
         int listed = 0, skip = 0;
-        keep(s, p);
         long long first = 0;
+        I at[AHEAD];
+        read(at, s, p, 0);
+        keep(s, p);
         for (int turn = 0;; turn ^= 1) {
-            const int found = look(r, s, p, first, turn, listed, skip), all = listed + found - skip;
+            const int found = look(r, s, p, at, first, turn, listed, skip), all = listed + found - skip;
             if (all > LIST) {
                 skip += LIST - listed;
                 listed = LIST;
@@ -244,6 +298,7 @@ struct rk_scatter {
                 skip = 0;
                 listed = all;
                 first += ROUND;
+                read(at, s, p, first);
                 if (first < s.k) continue;
             }
             __syncthreads();
@@ -264,12 +319,19 @@ struct rk_scatter {
         for (long long item = blockIdx.x; item < lines * ranges; item += gridDim.x) {
             const long long line = item / ranges, range = item % ranges, o = line / parts, j = line % parts * COLUMNS;
             const long long each = s.n / ranges, more = s.n % ranges; /* the first have one more */
+            const long long begin = range * each + (range < more ? range : more);
+            const long long most = (long long)(~(rp_u64)0 >> (65 - 8 * sizeof(I))), last = s.n - 1 < most ? s.n - 1 : most;
             part p;
-            p.begin = range * each + (range < more ? range : more);
+            p.begin = (I)begin;
+            p.last = (I)last;
             p.size = (rp_u32)(each + (range < more));
+            const long long end = begin + p.size, low = begin > 0 ? begin : -most - 1, high = end <= last ? end - 1 : most;
+            p.least = (typename of::U)low;
+            p.reach = (typename of::U)high - p.least;
+            p.any = begin <= last;
             p.columns = (rp_u32)(s.inner - j < COLUMNS ? s.inner - j : COLUMNS);
-            p.x = s.x + (o * s.n + p.begin) * s.inner + j;
-            p.y = s.y + (o * s.n + p.begin) * s.inner + j;
+            p.x = s.x + (o * s.n + begin) * s.inner + j;
+            p.y = s.y + (o * s.n + begin) * s.inner + j;
             p.src = s.src + o * s.k * s.inner + j;
             p.index = s.index + o * s.index_outer + (COLUMNS == 1 ? j : 0);
             run(r, s, p);

@@ -14,9 +14,12 @@ enum {
     LARGE = 1024,
     LARGE_BLOCKS = 132,
     LARGE_LINES = LARGE_BLOCKS / 2,
-    LARGE_SOURCES = 2048, /* one look of small ones (rk_scatter.ROUND); two of i64 indices */
+    LARGE_SOURCES = 4096, /* one look of small ones (rk_scatter.ROUND); two of i64 indices */
     SMALL = 256,
     SMALL_BLOCKS = 4 * 132,
+    /* Elements that one block a multiprocessor moves as fast as four, each of which would look at all indices. */
+    LITTLE = 1 << 20,
+    LITTLE_BLOCKS = 132,
     /* Lines of which each thread has one of its own: of fewer it would wait for memory longer than blocks read what lies
      * between elements of a line. */
     ALONE_LINES = 2048
@@ -152,6 +155,16 @@ static uint32_t blocks_of(const lowerer *L, const scattered *s, uint32_t full) {
     return all < 1 ? 1 : all < full ? (uint32_t)all : full;
 }
 
+/* How many small ones. */
+static uint32_t small_blocks(const lowerer *L, const scattered *s) {
+    ir_dims *t = L->out->dims;
+    const ir_dim rows = ir_dim_add(t, s->n, s->k);
+    const ir_dim moved = ir_dim_mul(t, ir_dim_mul(t, s->outer, rows), s->inner);
+    const bool little = moved != IR_DIM_BAD && most(L, moved) <= LITTLE;
+    const bool few = most(L, s->lines) <= LITTLE_BLOCKS;
+    return blocks_of(L, s, little && few ? LITTLE_BLOCKS : SMALL_BLOCKS);
+}
+
 static rp_status add_all(lowerer *L, const scattered *s, lower_launch *l) {
     int64_t fewest, lines, narrow, wide;
     bounds(L, s->lines, &fewest, &lines);
@@ -172,7 +185,7 @@ static rp_status add_all(lowerer *L, const scattered *s, lower_launch *l) {
                    &(lower_alt){.max = at < INT64_MAX ? alone - 1 : at,
                                 .threads = SMALL,
                                 .per_block = 1,
-                                .blocks = blocks_of(L, s, SMALL_BLOCKS)}));
+                                .blocks = small_blocks(L, s)}));
     }
     if (at < INT64_MAX)
         RP_TRY(add(L, s, l, "alone",

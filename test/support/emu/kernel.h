@@ -133,6 +133,18 @@ static inline unsigned __ballot_sync(unsigned, int p) {
     for (unsigned i = 0; i < 32; i++) r |= (unsigned)all[i] << i;
     return r;
 }
+static inline unsigned __reduce_or_sync(unsigned, unsigned v) {
+    const unsigned long long *all = emu_gather(v);
+    unsigned r = 0;
+    for (unsigned i = 0; i < 32; i++) r |= (unsigned)all[i];
+    return r;
+}
+static inline unsigned __reduce_add_sync(unsigned, unsigned v) {
+    const unsigned long long *all = emu_gather(v);
+    unsigned r = 0;
+    for (unsigned i = 0; i < 32; i++) r += (unsigned)all[i];
+    return r;
+}
 template <class T> static inline unsigned __match_any_sync(unsigned, T v) {
     const unsigned long long *all = emu_gather(v);
     unsigned r = 0;
