@@ -63,13 +63,29 @@ static bool is_inside(const holder *h, kir_ref r, kir_ref block) {
     return h->f->blocks[r] == block && !kir_is_global(h->f->insts[r].op);
 }
 
+static bool is_stored(const kir_func *f, uint32_t buf) {
+    for (kir_ref at = 0; at < f->n_insts; at++)
+        if (f->insts[at].op == KIR_STORE && f->bufs[f->insts[at].u.buf].slot == f->bufs[buf].slot &&
+            f->bufs[f->insts[at].u.buf].space == KIR_ARG)
+            return true;
+    return false;
+}
+
+/* What is the same whenever its operands are: of indices, and an integer that nobody stores. */
+static bool is_repeated(const holder *h, const kir_inst *in) {
+    const kir_buf *b = &h->f->bufs[in->u.buf];
+    if (in->op == KIR_LOAD)
+        return kir_is_int(in->cls) && b->space == KIR_ARG && !is_stored(h->f, in->u.buf);
+    return in->cls == KIR_INDEX;
+}
+
 /* Whether r of block a is at each counter what q of block b is: made of the counter, and outside of both of the same. */
 static bool is_same(const holder *h, kir_ref r, kir_ref a, kir_ref q, kir_ref b, int depth) {
     const kir_inst *x = &h->f->insts[r], *y = &h->f->insts[q];
     if (r == a || q == b) return r == a && q == b;
     if (!is_inside(h, r, a) || !is_inside(h, q, b)) return r == q;
-    if (x->op != y->op || x->n_in != y->n_in || x->cls != KIR_INDEX || x->op == KIR_TO_INDEX ||
-        depth == 0)
+    if (x->op != y->op || x->n_in != y->n_in || x->cls != y->cls || depth == 0 ||
+        !is_repeated(h, x) || (x->op == KIR_LOAD && x->u.buf != y->u.buf))
         return false;
     for (uint32_t i = 0; i < x->n_in; i++)
         if (!is_same(h, x->in[i], a, y->in[i], b, depth - 1)) return false;
@@ -83,14 +99,6 @@ static bool counts(const holder *h, kir_ref r, kir_ref block, int depth) {
     if (!is_inside(h, r, block) || in->cls != KIR_INDEX || depth == 0) return false;
     for (uint32_t i = 0; i < in->n_in; i++)
         if (counts(h, in->in[i], block, depth - 1)) return true;
-    return false;
-}
-
-static bool is_stored(const kir_func *f, uint32_t buf) {
-    for (kir_ref at = 0; at < f->n_insts; at++)
-        if (f->insts[at].op == KIR_STORE && f->bufs[f->insts[at].u.buf].slot == f->bufs[buf].slot &&
-            f->bufs[f->insts[at].u.buf].space == KIR_ARG)
-            return true;
     return false;
 }
 

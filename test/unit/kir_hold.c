@@ -14,29 +14,44 @@ typedef struct form {
         of_items; /* writes to x; all in one block; the first load is no loop's */
     int64_t most;
     uint32_t want; /* temporaries: of what is held, or of the results of a loop that is cut */
+    enum {
+        BY_NUMBER,
+        LOOKED_UP,      /* i says which it is, .. */
+        LOOKED_UP_ANEW, /* .. and is written after the first loop, .. */
+        LOOKED_UP_TWICE /* .. or another says it in the second */
+    } row;
 } form;
 
-static kir_ref element(kir_func *f, uint32_t x, kir_ref row, kir_ref j, int64_t from) {
+/* i: 0, or what says which row it is. */
+static kir_ref element(kir_func *f, uint32_t i, kir_ref row, kir_ref j, int64_t from) {
+    const uint32_t x = 0;
+    if (i) row = kir_to_index(f, kir_load(f, i, row));
     kir_ref at = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, row, kir_const_i(f, N)), j);
     return kir_load(f, x, kir_bin(f, KIR_IADD, at, kir_const_i(f, from)));
 }
 
 static kir_func *make(const form *c) {
     kir_func *f = kir_new("rows", KIR_KERNEL, NULL);
-    const uint32_t x = kir_add_buf(f, "x", KIR_ARG, c->dtype, 0, 0, 0);
+    (void)kir_add_buf(f, "x", KIR_ARG, c->dtype, 0, 0, 0);
     const uint32_t y = kir_add_buf(f, "y", KIR_ARG, c->dtype, c->in_place ? 0 : 1, 0, 0);
+    const uint32_t i = c->row ? kir_add_buf(f, "i", KIR_ARG, RP_DTYPE_I32, 2, 0, 0) : 0;
+    const bool twice = c->row == LOOKED_UP_TWICE;
+    const uint32_t i2 = twice ? kir_add_buf(f, "i2", KIR_ARG, RP_DTYPE_I32, 3, 0, 0) : i;
     kir_ref row = kir_begin(f, KIR_PAR, kir_const_i(f, c->of_items ? N : ROWS)), v;
     if (c->of_items) {
-        v = kir_load(f, x, kir_bin(f, KIR_IADD, row, kir_const_i(f, c->from)));
+        v = kir_load(f, 0, kir_bin(f, KIR_IADD, row, kir_const_i(f, c->from)));
         row = kir_const_i(f, 0);
     } else {
         kir_ref j = kir_begin_reduce(f, KIR_MAX, kir_const_i(f, N));
-        v = element(f, x, row, j, c->from);
-        if (c->one_block) v = kir_alu(f, IR_mul, v, element(f, x, row, j, c->from), KIR_NONE);
+        v = element(f, i, row, j, c->from);
+        if (c->one_block) v = kir_alu(f, IR_mul, v, element(f, i, row, j, c->from), KIR_NONE);
         v = kir_yield(f, v);
     }
+    if (c->row == LOOKED_UP_ANEW)
+        kir_store(f, i, row, kir_from_index(f, KIR_I32, kir_const_i(f, 0)));
     kir_ref k = kir_begin(f, KIR_LOOP, kir_const_i(f, c->n));
-    kir_ref w = c->one_block ? v : kir_alu(f, IR_sub, element(f, x, row, k, c->again), v, KIR_NONE);
+    kir_ref w = c->one_block ? v
+                             : kir_alu(f, IR_sub, element(f, i2, row, k, c->again), v, KIR_NONE);
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, row, kir_const_i(f, N)), k), w);
     kir_end(f);
     kir_end(f);
@@ -44,19 +59,27 @@ static kir_func *make(const form *c) {
 }
 
 static const form forms[] = {
-    {RP_DTYPE_F32, 0, 0, N, false, false, false, N, 1},
-    {RP_DTYPE_F32, 0, 0, N, false, false, false, N - 1, 0}, /* no room */
-    {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 1},
-    {RP_DTYPE_F32, 3, 2, N, false, false, false, N, 1}, /* another place: results */
-    {RP_DTYPE_F32, 3, 2, N, false, false, false, N - 1, 0},
-    {RP_DTYPE_F32, 0, 0, N - 4, false, false, false, N, 1}, /* results */
-    {RP_DTYPE_F32, 0, 0, N, true, false, false, N, 0},      /* changes in between */
-    {RP_DTYPE_F32, 0, 0, N, false, true, false, N, 0}, /* one loop alone; the other loads nothing */
-    {RP_DTYPE_F32, 0, 0, N, false, false, true, N, 1}, /* as many items as elements: results */
-    {RP_DTYPE_BF16, 0, 0, N, false, false, false, N, 1},
-    {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N, 1},
-    {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N - 1, 0},
-    {RP_DTYPE_I32, 0, 0, N, false, false, false, N, 1}, /* results; held its range would be lost */
+    {RP_DTYPE_F32, 0, 0, N, false, false, false, N, 1, BY_NUMBER},
+    {RP_DTYPE_F32, 0, 0, N, false, false, false, N - 1, 0, BY_NUMBER}, /* no room */
+    {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 1, BY_NUMBER},
+    {RP_DTYPE_F32, 3, 2, N, false, false, false, N, 1, BY_NUMBER}, /* another place: results */
+    {RP_DTYPE_F32, 3, 2, N, false, false, false, N - 1, 0, BY_NUMBER},
+    {RP_DTYPE_F32, 0, 0, N - 4, false, false, false, N, 1, BY_NUMBER}, /* results */
+    {RP_DTYPE_F32, 0, 0, N, true, false, false, N, 0, BY_NUMBER},      /* changes in between */
+    {RP_DTYPE_F32, 0, 0, N, false, true, false, N, 0,
+     BY_NUMBER}, /* one loop alone; the other loads nothing */
+    {RP_DTYPE_F32, 0, 0, N, false, false, true, N, 1,
+     BY_NUMBER}, /* as many items as elements: results */
+    {RP_DTYPE_BF16, 0, 0, N, false, false, false, N, 1, BY_NUMBER},
+    {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N, 1, BY_NUMBER},
+    {RP_DTYPE_F64, 0, 0, N, false, false, false, 2 * N - 1, 0, BY_NUMBER},
+    {RP_DTYPE_I32, 0, 0, N, false, false, false, N, 1,
+     BY_NUMBER}, /* results; held its range would be lost */
+    {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 1, LOOKED_UP},
+    {RP_DTYPE_F32, 3, 2, N, false, false, false, N, 1, LOOKED_UP}, /* another place: results */
+    {RP_DTYPE_F32, 0, 0, N, true, false, false, N, 0, LOOKED_UP},
+    {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 0, LOOKED_UP_ANEW},
+    {RP_DTYPE_F32, 3, 3, N, false, false, false, N, 1, LOOKED_UP_TWICE}, /* results */
 };
 
 static uint32_t temporaries_of(const kir_func *f) {
@@ -69,6 +92,7 @@ static void rows_are_held_and_results_stay(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         static double x[2][ROOM], y[2][ROOM];
+        int32_t rows[2][ROWS] = {{2, 0, 1}, {2, 0, 1}}, others[ROWS] = {1, 2, 0};
         kir_func *f = make(&forms[i]), *g = NULL;
         rp_error err = {0};
         CHECK_OK(kir_status(f, &err), &err);
@@ -81,7 +105,8 @@ static void rows_are_held_and_results_stay(void **state) {
         if (g) {
             CHECK_OK(kir_verify(g, &err), &err);
             for (int k = 0; k < 2; k++)
-                CHECK_OK(kir_run(k ? g : f, (void *[]){x[k], y[k]}, NULL, NULL, 0, ROWS, &err),
+                CHECK_OK(kir_run(k ? g : f, (void *[]){x[k], y[k], rows[k], others}, NULL, NULL, 0,
+                                 ROWS, &err),
                          &err);
             assert_memory_equal(y[0], y[1], sizeof y[0]);
         }
