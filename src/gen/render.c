@@ -386,6 +386,13 @@ static void put_place(gen_render *r, const kir_inst *in) {
 static void put_load(gen_render *r, const kir_inst *in) {
     const kir_buf *b = &r->f->bufs[in->u.buf];
     const char *narrow = narrow_name(b->dtype);
+    const kir_ref at = (kir_ref)(in - r->f->insts);
+
+    if (r->ahead && r->ahead[at]) {
+        base_buf_printf(r->out, "ahead%u[u%u * %d + u%u]", at, r->ahead_outer, r->ahead_inner_times,
+                        r->f->blocks[at]);
+        return;
+    }
 
     if (r->loads == GEN_ASKS && b->space == KIR_SCRATCH) {
         base_buf_puts(r->out, "0"); /* is not there yet, and nothing that is asked for needs it */

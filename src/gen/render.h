@@ -20,6 +20,10 @@ typedef struct gen_render {
     enum { GEN_LOADS, GEN_ASKS, GEN_ASKED } loads;
     kir_ref wide; /* CUDA: the loop of which a thread takes several iterations; 0: none */
     uint32_t n_asked;
+    /* render_ahead.c: beside insts, what is in ahead<load>[]; NULL: nothing. */
+    bool *ahead;
+    kir_ref ahead_outer;
+    int ahead_inner_times;
 } gen_render;
 
 /* Fills the side array. */

@@ -194,8 +194,7 @@ const char *gen_cuda_how(kir_reduce how) {
     return names[how];
 }
 
-/* How often each of the team runs the body of a loop, where that is one small number, so that what it loads is on the way at once; 0: it is not. */
-static int times_of(const gen_render *r, kir_ref at) {
+int gen_cuda_times(const gen_render *r, kir_ref at) {
     const sched_kind kind = r->s->steps[at].kind;
     const int64_t threads = r->s->launch.threads;
     const int64_t team = kind == SCHED_WARP ? threads / 32 : gen_cuda_is_warp(r, at) ? 32 : threads;
@@ -206,6 +205,17 @@ static int times_of(const gen_render *r, kir_ref at) {
         !kir_const_value(r->f, r->f->insts[at].in[0], &extent))
         return 0;
     return extent % team == 0 && extent / team <= MOST_TIMES ? (int)(extent / team) : 0;
+}
+
+void gen_cuda_open_times(gen_render *r, kir_ref at, int times) {
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, times, at);
+    if (r->s->steps[at].kind == SCHED_WARP)
+        gen_line(r, "const long long i%u = u%u * %u + threadIdx.x / 32;", at, at,
+                 r->s->launch.threads / 32);
+    else
+        gen_line(r, "const long long i%u = u%u * %s + %s;", at, at, gen_cuda_team_size(r, at),
+                 gen_cuda_own(r, at));
 }
 
 /* An item in another kernel has rounds of its own. */
@@ -222,17 +232,10 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         gen_cuda_barrier(r, at);
         return;
     }
-    const int times = times_of(r, at);
+    const int times = gen_cuda_times(r, at);
     if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", gen_cuda_rounds(r));
     if (times) {
-        gen_line(r, "#pragma unroll");
-        gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, times, at);
-        if (kind == SCHED_WARP)
-            gen_line(r, "const long long i%u = u%u * %u + threadIdx.x / 32;", at, at,
-                     r->s->launch.threads / 32);
-        else
-            gen_line(r, "const long long i%u = u%u * %s + %s;", at, at, gen_cuda_team_size(r, at),
-                     gen_cuda_own(r, at));
+        gen_cuda_open_times(r, at, times);
     } else if (kind == SCHED_WARP && !r->warp)
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += %s / 32)", at, at, n,
                  at, gen_cuda_team_size(r, at));
@@ -332,7 +335,9 @@ static void put_together(gen_render *r, kir_ref from, kir_ref to) {
         if (in->op == KIR_REDUCE) {
             put_reduce(r, at, end, n);
         } else if (in->op == KIR_LOOP) {
+            gen_ahead_ask(r, at, to);
             put_loop(r, at, end, n);
+            gen_ahead_done(r, at);
         } else {
             gen_open(r, "if (%s)", n);
             put_together(r, at + 1, end);

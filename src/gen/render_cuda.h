@@ -14,6 +14,10 @@ const char *gen_cuda_team_size(const gen_render *r, kir_ref at);
 const char *gen_cuda_team_name(const gen_render *r, kir_ref at);
 /* Loads at once of a thread, of an item in another kernel. */
 int gen_cuda_rounds(const gen_render *r);
+/* How often each of the team runs the body of a loop, where that is one small number, so that what it loads is on the way at once; 0: it is not. */
+int gen_cuda_times(const gen_render *r, kir_ref at);
+/* Such a loop up to its counter. */
+void gen_cuda_open_times(gen_render *r, kir_ref at, int times);
 /* What templates call a reduction, and what accumulates it: chains are in double precision. */
 const char *gen_cuda_how(kir_reduce how);
 const char *gen_cuda_sum_type(kir_reduce how, kir_class c);
@@ -34,6 +38,10 @@ void gen_held_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n);
 void gen_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
 /* Elements that a thread has of a temporary of that size. */
 int64_t gen_held_elements(const gen_render *r, int64_t size);
+
+/* render_ahead.c: what the loop behind the one at `at` reads is asked for, where it can be known so early; that loop's end. */
+void gen_ahead_ask(gen_render *r, kir_ref at, kir_ref to);
+void gen_ahead_done(gen_render *r, kir_ref at);
 
 /* render_dealt.c: a reduction whose elements are dealt to a team. */
 void gen_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
