@@ -310,6 +310,21 @@ static void loops_and_branches(gpu_graphs *q) {
     gpu_graphs_add_text(q, control_wide, false);
 }
 
+/* Values that lie across those beside them, which a block reads together; of these some are known before, some are looked up. */
+static void across(gpu_graphs *q) {
+    static const char inputs[] =
+        "%a: bf16[128,96], %b: f32[128,96], %y: f32[96,128], %z: f32[96,128], %i: i32[96]";
+    listing l;
+    begin(&l, inputs);
+    base_buf_puts(&l.text, "  %pa = permute %a {axes=[1,0]}\n  %c = cast %pa {dtype=f32}\n"
+                           "  %pb = permute %b {axes=[1,0]}\n  %m = mul %pb, %z\n"
+                           "  %g = gather %y, %i\n");
+    out(&l, "add %c, %y");
+    out(&l, "add %m, %y");
+    out(&l, "add %c, %g");
+    finish(&l, q);
+}
+
 static void every_form(gpu_graphs *q, bool small) {
     static const char *const types[] = {"f32", "i64", "f64", "bf16", "f16", "i32"};
     static const char *const values[] = {"f32", "i64", "f64", "i32"};
@@ -329,6 +344,7 @@ static void every_form(gpu_graphs *q, bool small) {
     }
     for (size_t i = 0; i < (small ? 1 : 4); i++) long_rows(q, values[i], small);
     products(q, "f32", "f32");
+    across(q);
     few(q);
     tiles(q, small);
     returns(q);
