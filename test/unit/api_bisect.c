@@ -623,6 +623,50 @@ static void the_pass_that_is_wrong_is_named(void **state) {
     rp_graph_free(g);
 }
 
+static uint64_t n_before;
+
+static rp_status begin(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    (void)call, (void)n_args, (void)err;
+    memcpy(args[1].data, args[0].data, (size_t)args[0].dim[0] * sizeof(float));
+    n_before = base_alloc_count();
+    return RP_OK;
+}
+
+/* As many ops ran in between as values were made. */
+static rp_status end(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    const uint64_t n = base_alloc_count() - n_before;
+    const float *x = args[0].data;
+    float *y = args[1].data;
+    (void)call, (void)n_args, (void)err;
+    for (int64_t i = 0; i < args[0].dim[0]; i++) y[i] = x[i] + (float)n;
+    return RP_OK;
+}
+
+/* It is the graph behind the pass that is asked. */
+static void the_pass_that_drops_a_node_is_named(void **state) {
+    static const char text[] = "graph @g(%x: f32[4]) {\n"
+                               "  %0 = custom %x {name=\"bisect::begin\"} : f32[4]\n"
+                               "  %1 = neg %0 : f32[4]\n  %2 = neg %1 : f32[4]\n"
+                               "  %3 = custom %2 {name=\"bisect::end\"} : f32[4]\n"
+                               "  %4 = exp %3 : f32[4]\n  ret %4\n}\n";
+    rp_op_desc d = {.size = sizeof d, .name = "bisect::begin", .result_like = 0, .cpu = begin};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    d.name = "bisect::end";
+    d.cpu = end;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    rp_graph *g = parse(text);
+    planted = (fault){IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+    last_wrong = 1; /* so that the whole is what is left */
+    rp_bisection *b = bisect(g, "backend=planted", NULL);
+    last_wrong = UINT32_MAX;
+    assert_true(info_of(b).unreduced);
+    assert_string_equal(info_of(b).pass, "cse");
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_is_that_of_the_file),
@@ -641,6 +685,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_one_node_are_run_once),
         cmocka_unit_test(runs_that_end_the_search_are_no_answer),
         cmocka_unit_test(the_pass_that_is_wrong_is_named),
+        cmocka_unit_test(the_pass_that_drops_a_node_is_named),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
