@@ -111,6 +111,39 @@ static void a_gpu_is_asked_for_the_sum(void **state) {
     sums_are_judged("device=cuda:0", limit_gpu, long_ones, "max_model_len=2048");
 }
 
+/* The least memory in which there is no room for the cache: that line names a setting. */
+static void a_cache_alone(const char *const *lengths, const char *setting) {
+    enum { STEP = 16 << 10 };
+    const char *settings[8] = {"device=cuda:0"};
+    char cure[64];
+    (void)snprintf(cure, sizeof cure, " MB at %s=", setting);
+    for (int i = 0; lengths[i]; i++) settings[1 + i] = lengths[i];
+    rp_engine_close(engine_must(MODEL, settings)); /* which leaves its plans */
+    for (uint64_t size = STEP;; size += STEP) {
+        rp_error err = {0};
+        limit_gpu(size);
+        rp_engine *e = engine_with(MODEL, settings, &err);
+        no_limit();
+        rp_engine_close(e);
+        if (e) fail_msg("%llu bytes are enough", (unsigned long long)size);
+        assert_int_equal(err.code, RP_NOMEM);
+        if (!strstr(err.text, "no memory for the KV cache")) continue;
+        if (!strstr(err.text, cure)) fail_msg("'%s' does not name %s", err.text, setting);
+        return;
+    }
+}
+
+static void a_cache_is_refused_by_what_makes_it_large(void **state) {
+    static const char *const few[] = {"max_model_len=2048", "max_num_seqs=8",
+                                      "max_num_batched_tokens=64", NULL};
+    static const char *const many[] = {"max_model_len=64", "max_num_seqs=64",
+                                       "max_num_batched_tokens=64", NULL};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    a_cache_alone(few, "max_model_len");
+    a_cache_alone(many, "max_num_seqs");
+}
+
 /* What does not fit, and the setting that is named for it. Bytes of a block are 1 << 20, so the numbers are in MB. */
 static const struct {
     engine_lengths lengths;
@@ -334,6 +367,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_is_asked_for_the_sum),
         cmocka_unit_test(a_gpu_is_asked_for_the_sum),
+        cmocka_unit_test(a_cache_is_refused_by_what_makes_it_large),
         cmocka_unit_test(the_setting_that_is_named_is_the_one_that_asks_for_most),
         cmocka_unit_test(weights_alone_are_told),
         cmocka_unit_test(a_smaller_value_is_one_that_fits),

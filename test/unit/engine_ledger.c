@@ -26,6 +26,10 @@ static void lines_are_what_is_gone(void **state) {
         assert_int_equal(l.context, CONTEXT);
         assert_true(l.weights > 0 && l.kv > 0 && l.steps > 0);
         assert_int_equal(l.kv, engine_count(e, "memory.kv"));
+        /* What the engine alone has of the device is in one line each. */
+        assert_int_equal(l.steps + l.kv + (long long)engine_weights_own_bytes(e->weights),
+                         e->device->ops->own_bytes(e->device));
+        assert_true(engine_weights_own_bytes(e->weights) > 0);
         assert_true(l.code >= engine_count(e, "launches.module_loads") * MODULE);
         assert_int_equal(l.graphs, engine_count(e, "captures") * GRAPH);
         rp_engine_close(e);
