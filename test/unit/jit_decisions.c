@@ -27,10 +27,43 @@ static rp_status head(void *user, rp_jit_call *call, const rp_value *args, rp_va
     return RP_OK;
 }
 
+/* As many rows as an integer in the second place says, where nothing stands behind it. */
+static rp_status either(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor t = rp_jit_tensor(call, &args->item[0]);
+    (void)user, (void)err;
+    if (args->n == 2 && args->item[1].kind == RP_VALUE_INT)
+        t = rp_slice(t, 0, 0, rp_jit_dim(call, &args->item[1]));
+    *result = rp_jit_value(call, rp_mul_scalar(t, 2));
+    return RP_OK;
+}
+
+/* L[1] is a size, a tensor, and then an integer that nobody takes, of which only the last differs. */
+static int one_place(const char *name) {
+    const rp_value size[] = {f32_of(x, 2, 32, 4), rp_value_int(8)};
+    const rp_value tensor[] = {f32_of(x, 2, 32, 4), f32_of(x, 1, 8, 0)};
+    const rp_value word[] = {f32_of(x, 2, 32, 4), rp_value_int(8), rp_value_int(1)};
+    const rp_value other[] = {f32_of(x, 2, 32, 4), rp_value_int(9), rp_value_int(1)};
+    const rp_value *all[] = {size, tensor, word, other};
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = jit_options(either);
+    o.name = name;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        rp_value args = rp_value_tuple(all[i], i < 2 ? 2 : 3);
+        rp_output_free(jit_ok(f, &args));
+    }
+    int n = (int)jit_info(f).compiles;
+    rp_jit_free(f);
+    return n;
+}
+
 static int64_t columns = 4;
 
 /* Calls with these rows, 0 ends, and as many columns as there are, one more each time where they are below 0; gives the compiles. */
 static int compiles_of(const char *name, int line, const int64_t *rows, bool reset) {
+    if (strcmp(name, "places") == 0) return one_place(name);
     rp_error err = {0};
     rp_jit *f = NULL;
     const bool sized = strcmp(name, "sized") == 0;
@@ -120,6 +153,17 @@ static void of_an_integer_as_well(void **state) {
     assert_int_equal(compiles_of("sized", 1, several, false), 1);
     CHECK_HEARD(&heard, "L[1] of sized differed in an earlier process");
     CHECK_HEARD(&heard, "create_symbol s0 = 8 for L[1] ");
+    heard_done(&heard);
+}
+
+/* Whether it is one is known of what the place has now. */
+static void of_no_other_integer(void **state) {
+    base_buf heard;
+    (void)state;
+    assert_int_equal(elsewhere("places", 8, same, false), 4);
+    heard_start(&heard, "dynamic");
+    assert_int_equal(compiles_of("places", 8, same, false), 4);
+    if (heard.data && strstr(heard.data, "L[1] of places differed")) fail_msg("%s", heard.data);
     heard_done(&heard);
 }
 
@@ -216,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_process_compiles_once),
         cmocka_unit_test(of_an_integer_as_well),
+        cmocka_unit_test(of_no_other_integer),
         cmocka_unit_test(another_axis_becomes_known),
         cmocka_unit_test(what_never_differed_is_not_kept),
         cmocka_unit_test(a_reset_forgets_it),
