@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "sched/rules.h"
 #include "target/target.h"
 #include "pass/pipeline.h"
 #include "support/random_graph.h"
@@ -105,6 +106,32 @@ static void scratch_has_a_limit_on_a_gpu(void **state) {
     }
 }
 
+/* A register has 4 bytes, also where an element has fewer. */
+static void narrow_elements_take_registers(void **state) {
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        char text[500];
+        const int n = 64 * 128 / 2; /* two of these are what 64 threads have */
+        rp_error err = {0};
+        kir_func *f = NULL;
+        (void)snprintf(text, sizeof text,
+                       "kernel @narrow() {\n  buf y: bf16 = arg 0, written\n"
+                       "  buf a: bf16 = scratch %d, written\n  buf b: bf16 = scratch %d, written\n"
+                       "  %%0 = const.i 200\n  %%1 = const.i 1024\n  %%2 = par %%0 {\n"
+                       "    %%3 = reduce sum %%1 {\n      %%4 = load a[%%3] : f32\n"
+                       "      store b[%%3], %%4\n    } %%5 = yield %%4 : f32\n"
+                       "    store y[%%2], %%5\n  }\n}\n",
+                       n + more, n);
+        CHECK_OK(kir_parse(text, strlen(text), &f, &err), &err);
+        const char *why = sched_registers_refused(f);
+        if (more)
+            assert_string_equal(why, "more temporaries than registers");
+        else
+            assert_null(why);
+        kir_free(f);
+    }
+}
+
 /* Out of memory at each allocation of reading one: a clean error, nothing left behind. */
 static void reading_survives_lost_allocations(void **state) {
     static const char text[] =
@@ -188,6 +215,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_a_model),
         cmocka_unit_test(kernels_of_random_graphs),
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
+        cmocka_unit_test(narrow_elements_take_registers),
         cmocka_unit_test(items_of_a_thread_are_scaled),
         cmocka_unit_test(blocks_too_deep_to_cut_stay),
         cmocka_unit_test(reading_survives_lost_allocations),
