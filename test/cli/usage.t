@@ -238,6 +238,8 @@ $ reprise run synthetic:tiny --prompt --json --frob 2>/dev/null
 ? 2
 $ reprise run synthetic:tiny --max_tokens --json 2>/dev/null
 ? 2
+$ reprise run -tp --json 2>/dev/null
+? 2
 $ reprise run --json --json=off 2>/dev/null
 ? 2
 $ reprise run -- synthetic:tiny a b --json 2>/dev/null
