@@ -157,6 +157,27 @@ static void copies_and_events(void **state) {
     device_check_copies("cuda:0");
 }
 
+/* What a stream was given has happened when it is closed, for all others. */
+static void a_stream_ends_with_what_it_holds(void **state) {
+    enum { SIZE = 4096 };
+    rp_error err = {0};
+    void *there = NULL;
+    uint8_t back[SIZE] = {0};
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    rp_device *d = device_open_ok("cuda:0", 1);
+    CHECK_OK(rp_device_alloc(d, SIZE, &there, &err), &err);
+    rp_stream *first = stream_open_ok(d), *second = stream_open_ok(d);
+    CHECK_OK(rp_stream_fill(first, there, 7, SIZE, &err), &err);
+    rp_stream_close(first);
+    CHECK_OK(rp_stream_copy(second, back, there, SIZE, &err), &err);
+    CHECK_OK(rp_stream_synchronize(second, &err), &err);
+    for (int i = 0; i < SIZE; i++) assert_int_equal(back[i], 7);
+    rp_stream_close(second);
+    rp_device_free(d, there);
+    rp_device_close(d);
+}
+
 static void compiled_on_the_cpu(void **state) {
     (void)state;
     compiled_device_check("cpu");
@@ -414,6 +435,7 @@ int main(void) {
         cmocka_unit_test(bad_calls_are_told),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(copies_and_events),
+        cmocka_unit_test(a_stream_ends_with_what_it_holds),
         cmocka_unit_test(compiled_on_the_cpu),
         cmocka_unit_test(compiled_on_a_gpu),
         cmocka_unit_test(operands_that_are_loaded_16_bytes_at_a_time),
