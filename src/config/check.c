@@ -29,7 +29,8 @@ static rp_status check_machinery(rp_compilation_config *cfg, int id, rp_error *e
     return st;
 }
 
-/* Of steps of a model, of the memory that they take and of the sizes that are captured for them. */
+/* Of steps of a model, of the memory that they take and of the sizes that are captured for them, which compile_sizes of a function
+ * may name, too. What was told is taken back: it is held against no limit of steps. */
 static const int of_models[] = {CONFIG_ID_max_num_seqs,
                                 CONFIG_ID_max_num_batched_tokens,
                                 CONFIG_ID_long_prefill_token_threshold,
@@ -39,6 +40,7 @@ static const int of_models[] = {CONFIG_ID_max_num_seqs,
                                 CONFIG_ID_decode_kernels,
                                 CONFIG_ID_sealed,
                                 CONFIG_ID_performance_mode,
+                                CONFIG_ID_cudagraph_capture_sizes,
                                 CONFIG_ID_cuda_graph_sizes,
                                 CONFIG_ID_max_cudagraph_capture_size,
                                 CONFIG_ID_cudagraph_num_of_warmups};
@@ -50,6 +52,7 @@ rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) {
         bool asks = false;
         char shown[CONFIG_SHOWN];
         if (!cfg->typed[id]) continue;
+        if (id == CONFIG_ID_cudagraph_capture_sizes && cfg->compile_sizes.word) continue;
         RP_TRY(config_value_asks(f, config_slot(cfg, id), &asks, err));
         if (!asks) continue;
         char *text = config_value_text(f, config_slot(cfg, id));
@@ -58,6 +61,8 @@ rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) {
                                        config_shown(text, shown));
         base_free(text);
         RP_TRY(st);
+        RP_TRY(config_value_reset(f, config_slot(cfg, id), err));
+        cfg->typed[id] = NULL;
     }
     return RP_OK;
 }

@@ -29,7 +29,9 @@ rp_status front_shapes_take(rp_jit *f, rp_error *err) {
     f->shapes = (config_shapes)f->config->shapes_type;
     RP_TRY(take_sizes(f, err));
     f->limit += f->n_own_sizes;
-    /* What was taken over is not for rp_compile. */
+    /* What was taken over is not for rp_compile, and its sizes are of no step. */
+    if (f->config->compile_sizes.word)
+        RP_TRY(rp_config_set(f->config, "cudagraph_capture_sizes=null", err));
     if (f->config->typed[CONFIG_ID_shapes_type])
         RP_TRY(rp_config_set(f->config, "dynamic_shapes_config.type=backed", err));
     return f->n_own_sizes ? rp_config_set(f->config, "compile_sizes=[]", err) : RP_OK;

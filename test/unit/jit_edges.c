@@ -380,6 +380,30 @@ static void settings_of_models_are_told(void **state) {
     rp_jit_free(f);
 }
 
+/* A function captures what it is called with, so sizes to capture are held against no limit of a model's steps. */
+static void sizes_to_capture_are_of_models(void **state) {
+    base_buf said;
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    int64_t least = 3;
+    (void)state;
+    rp_jit_options o = jit_options(asking_user);
+    o.user = &least;
+    heard_start(&said, "");
+    rp_jit *f =
+        jit_by(o, "cudagraph_mode=FULL cudagraph_copy_inputs=true cudagraph_capture_sizes=4,4000");
+    rp_value v = f32_of(data, 1, 6, 0), args = rp_value_tuple(&v, 1);
+    rp_output_free(jit_ok(f, &args));
+    rp_jit_free(f);
+    assert_string_equal(said.data, "cudagraph_capture_sizes=[4,4000]: only models read it\n");
+    base_buf_clear(&said);
+    f = jit_by(o, "cudagraph_mode=FULL cudagraph_copy_inputs=true cudagraph_capture_sizes=6,4000 "
+                  "compile_sizes=cudagraph_capture_sizes");
+    rp_output_free(jit_ok(f, &args));
+    rp_jit_free(f);
+    assert_int_equal(said.len, 0);
+    heard_done(&said);
+}
+
 /* The last rows of y, as many as x has. */
 static rp_status behind(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                         rp_error *err) {
@@ -551,6 +575,7 @@ int main(void) {
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
         cmocka_unit_test(the_warning_tells_literals_as_given),
         cmocka_unit_test(settings_of_models_are_told),
+        cmocka_unit_test(sizes_to_capture_are_of_models),
         cmocka_unit_test(marks_of_nothing_are_told),
         cmocka_unit_test(a_slice_may_begin_at_a_difference),
         cmocka_unit_test(values_are_as_deep_as_they_may_be),
