@@ -46,7 +46,11 @@ static bool result_types(rp_graph *g, const rp_op_desc *d, const rp_custom_args 
     } else if (!types && d && d->result_like >= 0) {
         return true;
     }
-    if (!types) (void)rp_fail(&g->err, RP_INVALID, "custom: %s wants types of results", a->name);
+    if (!types && !d)
+        (void)rp_fail(&g->err, RP_NOT_FOUND,
+                      "custom: '%s' is not registered; call rp_op_register first", a->name);
+    else if (!types)
+        (void)rp_fail(&g->err, RP_INVALID, "custom: %s wants types of results", a->name);
     for (uint32_t i = 0; i < n_out && types; i++) {
         out[i].dtype = types[i].dtype;
         if (!trace_shape(g, types[i].shape, &out[i].shape)) return false;

@@ -464,7 +464,7 @@ static void values_of_an_unknown_op_are_not_read(void **state) {
                             .name = "attrs::unknown",
                             .args = &x,
                             .n = 1,
-                            .types = &type,
+                            .types = i ? &type : NULL,
                             .attrs = &bad[i],
                             .n_attrs = 1};
         rp_custom_call(g, &a, &made, 1);
