@@ -99,6 +99,8 @@ static void einsum_is_bounded(void **state) {
         {"abcd", "einsum: 9 operands; it takes 1 to 8", 9},
         {"abcd,", "\": a term has other axes than its operand", 2},
         {"abcd>a", "\": letters, commas and -> are all it takes", 1},
+        {"abcd->a,b", "\": the result is letters alone", 1},
+        {"abcd->a->b", "\": the result is letters alone", 1},
         {NULL, "the equation of einsum", 1},
     };
     (void)state;
