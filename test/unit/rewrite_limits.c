@@ -231,6 +231,8 @@ typedef rp_tensor (*made_fn)(rp_graph *g, rp_tensor x);
 
 static enum { FIXED, ROWS_FREE, BOTH_FREE } sizes; /* of the input, [2,3] else */
 
+static bool in_pieces; /* split at its cumulative sums */
+
 /* The compile of a graph with this pass alone. */
 static rp_status compiled(made_fn fn, const char *pass, rp_compiled **out, rp_error *err) {
     rp_graph *g = rp_graph_new("f");
@@ -239,7 +241,11 @@ static rp_status compiled(made_fn fn, const char *pass, rp_compiled **out, rp_er
     rp_dim columns = sizes == BOTH_FREE ? rp_symbol(g, "C", 1, 64) : rp_dim_const(3);
     rp_tensor y = fn(g, rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rows, columns)));
     CHECK_OK(rp_graph_finish(g, &y, 1, err), err);
-    CHECK_OK(rp_config_set(cfg, "level=2", err), err);
+    CHECK_OK(rp_config_set(cfg, in_pieces ? "level=3" : "level=2", err), err);
+    if (in_pieces) {
+        CHECK_OK(rp_config_set(cfg, "splitting_ops=reprise::cumsum", err), err);
+        CHECK_OK(rp_config_set(cfg, "cudagraph_mode=NONE", err), err);
+    }
     for (uint32_t i = 0; rp_pass_name(i); i++) {
         char setting[128];
         if (strcmp(rp_pass_name(i), pass) == 0) continue;
@@ -322,6 +328,19 @@ static void each_form_of_sizes_is_found(void **state) {
         if (matches(means, "means") != 1) fail_msg("form %d", form);
     }
     sizes = FIXED;
+}
+
+static rp_tensor means_apart(rp_graph *g, rp_tensor x) {
+    rp_tensor before = means(g, x);
+    return rp_add(before, means(g, rp_cumsum(x, 0)));
+}
+
+/* A pass is run over each piece, and tells what it found in all of them. */
+static void matches_of_pieces_add_up(void **state) {
+    (void)state;
+    in_pieces = true;
+    assert_int_equal(matches(means_apart, "means"), 2);
+    in_pieces = false;
 }
 
 /* What was registered is the registry's: the memory that it came in may be used for something else. */
@@ -625,6 +644,7 @@ int main(void) {
         cmocka_unit_test(a_replacement_has_the_type_of_the_pattern),
         cmocka_unit_test(attributes_tell_values_apart),
         cmocka_unit_test(each_form_of_sizes_is_found),
+        cmocka_unit_test(matches_of_pieces_add_up),
         cmocka_unit_test(what_is_given_is_copied),
         cmocka_unit_test(a_pattern_may_decline),
         cmocka_unit_test(the_line_of_a_replacement_is_named),
