@@ -110,6 +110,22 @@ static void many_stretches_stay_together(void **state) {
     kir_free(g);
 }
 
+/* Who calls a fragment gives it all of its parameters, also those that it does not read. */
+static void fragments_keep_their_parameters(void **state) {
+    static const char text[] = "fragment @f() params 3 {\n  buf y: f32 = arg 0, written\n"
+                               "  %0 = param 0\n  %1 = const.i 4\n  %2 = loop %1 {\n"
+                               "    %3 = iadd %0, %2\n    %4 = load y[%3] : f32\n"
+                               "    store y[%2], %4\n  }\n}\n";
+    rp_error err = {0};
+    kir_func *f = NULL;
+    (void)state;
+    if (kir_parse(text, strlen(text), &f, &err) != RP_OK) fail_msg("%s", err.text);
+    kir_func *g = split(f);
+    assert_int_equal(g->n_params, 3);
+    kir_free(g);
+    kir_free(f);
+}
+
 static void lost_allocations_are_reported(void **state) {
     kir_func *f = case_named("rope"), *g = NULL;
     size_t live = base_live();
@@ -207,6 +223,7 @@ int main(void) {
         cmocka_unit_test(many_stretches_stay_together),
         cmocka_unit_test(far_reads_are_staged),
         cmocka_unit_test(reads_beyond_the_most_stay),
+        cmocka_unit_test(fragments_keep_their_parameters),
         cmocka_unit_test(lost_allocations_are_reported),
     };
     return cmocka_run_group_tests_name("kir_split", tests, NULL, NULL);

@@ -106,6 +106,24 @@ static void scratch_has_a_limit_on_a_gpu(void **state) {
     }
 }
 
+/* What an item keeps is its own, be it one element: no other item of a block may have the same place. */
+static void one_temporary_makes_an_item_a_block(void **state) {
+    static const char text[] = "kernel @one() {\n  buf y: f32 = arg 0, written\n"
+                               "  buf a: f32 = scratch 1, written\n  %0 = const.i 200\n"
+                               "  %1 = const.i 0\n  %2 = par %0 {\n    %3 = load y[%2] : f32\n"
+                               "    store a[%1], %3\n    %4 = load a[%1] : f32\n"
+                               "    store y[%2], %4\n  }\n}\n";
+    rp_error err = {0};
+    kir_func *f = NULL;
+    sched *s = NULL;
+    (void)state;
+    CHECK_OK(kir_parse(text, strlen(text), &f, &err), &err);
+    CHECK_OK(sched_cuda.make(f, &s, &err), &err);
+    assert_int_equal(s->launch.per_block, 1);
+    sched_free(s);
+    kir_free(f);
+}
+
 /* A register has 4 bytes, also where an element has fewer. */
 static void narrow_elements_take_registers(void **state) {
     (void)state;
@@ -215,6 +233,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_a_model),
         cmocka_unit_test(kernels_of_random_graphs),
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
+        cmocka_unit_test(one_temporary_makes_an_item_a_block),
         cmocka_unit_test(narrow_elements_take_registers),
         cmocka_unit_test(items_of_a_thread_are_scaled),
         cmocka_unit_test(blocks_too_deep_to_cut_stay),
