@@ -317,6 +317,24 @@ static void marks_and_guards(void **state) {
     rp_jit_free(f);
 }
 
+/* A mark that has none ends where symbols do, which is in it. */
+static void a_mark_without_an_end(void **state) {
+    const int64_t most = INT64_C(1) << 40;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    (void)state;
+    rp_jit *f = jit_at(shifted, 1, RP_DYNAMIC_AUTO, NULL);
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[1]", 0, 0, INT64_MAX, &err), &err);
+    check_shifted(f, most, false);
+    check_shifted(f, 7, false);
+    assert_int_equal(jit_info(f).entries, 1);
+    rp_value v[] = {f32_of(x, 1, ROOM, 0), rp_value_int(most + 1)}, args = rp_value_tuple(v, 2);
+    assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+    CHECK_TEXT(err.text, "is 1099511627777, which is outside of its mark, [0, 1099511627776]: no "
+                         "symbol of an integer is larger");
+    rp_jit_free(f);
+}
+
 static void the_log_tells_why(void **state) {
     static bool asks = true;
     base_buf said;
@@ -475,6 +493,7 @@ int main(void) {
         cmocka_unit_test(in_shapes_and_questions),
         cmocka_unit_test(behind_graph_breaks),
         cmocka_unit_test(marks_and_guards),
+        cmocka_unit_test(a_mark_without_an_end),
         cmocka_unit_test(the_log_tells_why),
         cmocka_unit_test(equal_but_for_the_sign),
         cmocka_unit_test(another_value_is_an_error),
