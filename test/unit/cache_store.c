@@ -1414,6 +1414,8 @@ static void counts_what_the_folder_takes(void **state) {
     assert_int_equal(mkdir(path, 0755), 0);
     path_in(path, sizeof path, "models/m.gguf");
     write_file(path, "123456", 6);
+    path_in(path, sizeof path, "models/m.gguf.lock"); /* counts nowhere */
+    write_file(path, "123", 3);
     temp_in(path, sizeof path, "models/m.gguf", dead); /* a download */
     assert_int_equal(mkdir(path, 0755), 0);
     (void)strcat(path, "/part");

@@ -174,9 +174,11 @@ static void a_warm_start_compiles_none(void **state) {
         const char *const *settings;
         long long traces, sizes;
     } starts[] = {{plain, 2, 0}, {one, 1, 1}, {two, 1, 2}, {two, 0, 2}, {one, 0, 1}, {plain, 0, 0}};
+    long long loaded[3] = {0}; /* code of warm starts, by sizes */
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         rp_engine *e = engine_must("synthetic:tiny", starts[i].settings);
         assert_int_equal(engine_count(e, "traces"), starts[i].traces);
+        if (!starts[i].traces) loaded[starts[i].sizes] = engine_count(e, "pieces.loaded");
         assert_int_equal(engine_count(e, "compiles") > 0, starts[i].traces > 0);
         assert_int_equal(engine_count(e, "recompiles"), 0);
         json_t *a = sizes_of(e);
@@ -189,6 +191,7 @@ static void a_warm_start_compiles_none(void **state) {
                              engine_count(e, "memory.inputs") + engine_count(e, "memory.logits"));
         rp_engine_close(e);
     }
+    assert_true(loaded[0] > 0 && loaded[1] > loaded[0] && loaded[2] > loaded[1]);
 }
 
 /* A range is found again under its ends, whatever other ranges there are. */
