@@ -223,11 +223,7 @@ rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *e
         return rp_fail(err, RP_UNSUPPORTED,
                        "compile_sizes is not supported for a graph, whose symbols are what they "
                        "are; rp_jit_new and models make code for sizes");
-    if (cfg->compile_ranges_endpoints.n)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "compile_ranges_endpoints is not supported for a graph or a function, whose "
-                       "symbols have ranges of their own (rp_symbol, rp_jit_mark_dynamic); models "
-                       "make code for ranges");
+    RP_TRY(config_refuse_ranges(cfg, err));
     rp_model_facts f = RP_MODEL_FACTS_INIT;
     f.splitting_ops = ir_registered_splitting_ops(&n);
     f.n_splitting_ops = n;

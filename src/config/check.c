@@ -67,6 +67,14 @@ rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) {
     return RP_OK;
 }
 
+rp_status config_refuse_ranges(const rp_compilation_config *cfg, rp_error *err) {
+    if (!cfg->compile_ranges_endpoints.n) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "compile_ranges_endpoints is not supported for a graph or a function, whose "
+                   "symbols have ranges of their own (rp_symbol, rp_jit_mark_dynamic); models "
+                   "make code for ranges");
+}
+
 static rp_status check_pairs(const rp_compilation_config *cfg, rp_error *err) {
     if (!cfg->use_cudagraph && cfg->typed[CONFIG_ID_cudagraph_mode] &&
         cfg->cudagraph_mode.v != RP_CUDAGRAPH_NONE)

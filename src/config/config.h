@@ -95,6 +95,8 @@ struct rp_compilation_config {
 
 /* For what is no model, before it is resolved: settings that only models read are noted. */
 rp_status config_note_models(rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
+/* For the same: RP_UNSUPPORTED where compile_ranges_endpoints has some. */
+rp_status config_refuse_ranges(const rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
 /* Appends a note (copies both texts). Also for rooms that downgrade something while loading. */
 rp_status config_note_add(rp_compilation_config *cfg, const char *reason, rp_error *err,
                           const char *what, ...) RP_PRINTF(4, 5) RP_MUST_USE;

@@ -118,7 +118,8 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->config->told = true;
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
     front_support_ask(f, resolved);
-    rp_status st = take_device(f, o->device, &host, err);
+    rp_status st = f->eager ? RP_OK : config_refuse_ranges(f->config, err);
+    if (st == RP_OK) st = take_device(f, o->device, &host, err);
     if (st == RP_OK) st = front_mode_graphs(f, resolved, host, err);
     if (st == RP_OK) st = front_shapes_tune(f, resolved, err);
     rp_config_free(resolved);

@@ -179,6 +179,17 @@ static void a_word_without_a_list_is_refused(void **state) {
     }
 }
 
+/* Whether or not what cannot be compiled runs op by op: it is no matter of a graph. */
+static void ranges_are_refused(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = jit_options(doubled);
+    (void)state;
+    o.suppress_errors = true;
+    assert_int_equal(jit_of(o, "level=1 compile_ranges_endpoints=8", &f, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "compile_ranges_endpoints is not supported for a graph or a"));
+}
+
 /* Backed: 1 is a number, questions are guards. Oblivious: 1 is a symbol. Unbacked: no question has an answer. */
 static void types_of_dynamic_shapes_act(void **state) {
     static int asks;
@@ -326,6 +337,7 @@ int main(void) {
         cmocka_unit_test(what_is_for_others_is_not_measured),
         cmocka_unit_test(what_was_a_number_anyway_is_not_measured),
         cmocka_unit_test(a_word_without_a_list_is_refused),
+        cmocka_unit_test(ranges_are_refused),
         cmocka_unit_test(types_of_dynamic_shapes_act),
         cmocka_unit_test(a_call_that_fails_changes_no_other),
         cmocka_unit_test(what_fails_with_symbols_is_made_of_numbers),
