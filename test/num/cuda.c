@@ -274,6 +274,7 @@ static void tiles(gpu_graphs *q, bool small) {
     packed(q, "40", 2201, 40, "f32", "f32", false);
     packed(q, "100", 300, 40, "f32", "f16", true);
     packed(q, "33", 1100, 64, "f16", "f32", false);
+    packed(q, "33", 40, 8448, "f32", "f32", true);
     strided(q, 70, 34, 260, 36, false);
     strided(q, 3, 35, 1540, 37, true);
     if (small) return;
@@ -283,6 +284,7 @@ static void tiles(gpu_graphs *q, bool small) {
     packed(q, "T", 2050, 64, "f32", "bf16", false);
     packed(q, "8", 1300, 70, "f32", "f32", false);
     packed(q, "200", 2304, 32, "f32", "f32", true);
+    packed(q, "140", 600, 8512, "f32", "bf16", true);
     strided(q, 70, 130, 64, 130, true);
     strided(q, 70, 65, 257, 66, true);
     strided(q, 1, 40, 2600, 300, false);

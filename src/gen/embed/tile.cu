@@ -12,13 +12,18 @@
 #define RK_TILE_SLAB(R, C) ((R) * RK_TILE_PITCH + RK_TILE_K * (C)) /* floats */
 #define RK_TILE_ROOM(R, C, groups) (RK_TILE_SUMS(R, C, groups) + (groups) * RK_TILE_STAGES * RK_TILE_SLAB(R, C) * 4)
 
+/* rk_tile_keep: the compiler does not make x anew for each slab, which would take as long as its copies. */
 #ifdef RK_EMULATED
+RP_INLINE void rk_tile_keep(int &) {}
+RP_INLINE void rk_tile_keep(const float *&) {}
 RP_INLINE void rk_tile_copy(float *to, const float *from) { *to = *from; }
 RP_INLINE void rk_tile_copy4(float *to, const float *from) { *(float4 *)to = *(const float4 *)from; }
 RP_INLINE void rk_tile_commit() {}
 RP_INLINE void rk_tile_wait() {}
 #else
 extern __shared__ __align__(1024) char rk_dynamic[];
+RP_INLINE void rk_tile_keep(int &x) { asm volatile("" : "+r"(x)); }
+RP_INLINE void rk_tile_keep(const float *&x) { asm volatile("" : "+l"(x)); }
 RP_INLINE void rk_tile_copy(float *to, const float *from)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((rp_u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
@@ -61,6 +66,8 @@ struct rk_tile_side {
         return sizeof(type) == 4 && near == 1 && far % 4 == 0 && (of_k ? k : n) % 4 == 0 && ((rp_size)base & 15) == 0;
     }
     RP_INLINE_MEMBER const type *four(bool of_k, int i, long long k) const { return at(of_k || i < n ? i : n - 4, k); }
+    /* Between fours of one k and of the next; of k they lie side by side. */
+    RP_INLINE_MEMBER long long apart() const { return k_step; }
 };
 
 /* Columns of packed weights. */
@@ -76,6 +83,7 @@ struct rk_tile_packed {
     RP_INLINE_MEMBER bool is_row() const { return false; }
     RP_INLINE_MEMBER bool has_fours(bool, long long) const { return false; }
     RP_INLINE_MEMBER const rp_u8 *four(bool, int, long long) const { return base; }
+    RP_INLINE_MEMBER long long apart() const { return 0; }
 };
 template <int K>
 struct rk_tile_packed<rk_f32, K> {
@@ -86,6 +94,7 @@ struct rk_tile_packed<rk_f32, K> {
     RP_INLINE_MEMBER bool is_row() const { return false; }
     RP_INLINE_MEMBER bool has_fours(bool of_k, long long) const { return !of_k; }
     RP_INLINE_MEMBER const float *four(bool, int i, long long k) const { return at(i, k); }
+    RP_INLINE_MEMBER long long apart() const { return 16; }
 };
 
 /* acc[C / PER][R][PER], by THREADS threads in GROUPS, OWN rows a thread. All of the block together; what they leave is visible to
@@ -95,6 +104,7 @@ struct rk_tile {
     enum {
         N = THREADS / GROUPS,     /* threads of a group */
         ACROSS = N / (R / OWN),   /* that share rows */
+        DOWN = R / OWN, /* between rows of a thread: those that a warp reads at once lie in different banks of memory */
         MINE = C / ACROSS,        /* columns of a thread, WIDE side by side */
         WIDE = MINE % 4 == 0 ? 4 : MINE % 2 == 0 ? 2 : 1,
         LANES = ACROSS < 8 ? ACROSS : 8, /* of a warp beside each other */
@@ -103,21 +113,38 @@ struct rk_tile {
     };
     float chain[OWN][MINE], sum[OWN][MINE];
 
+    /* Thread t copies a slab four elements at a time, of which the j-th is number t + j * N: where those lie of k = 0, .. */
+    template <int HELD, int ROWS, bool OF_K, class S>
+    static __device__ __forceinline__ void places(const S &s, int t, const float **from)
+    {
+        enum { BESIDE = (OF_K ? RK_TILE_K : ROWS) / 4 }; /* fours */
+#pragma unroll
+        for (int j = 0; j < (HELD + 3) / 4; j++) {
+            const int u = t + j * N, major = u / BESIDE, minor = u % BESIDE * 4;
+            from[j] = (const float *)s.four(OF_K, OF_K ? major : minor, OF_K ? minor : major);
+            rk_tile_keep(from[j]);
+        }
+    }
+    /* .. and the copies, from there and `at` elements on, to where its first one goes in a slab: of all k, or of the first `left`. */
+    template <int HELD, int ROWS, bool OF_K>
+    static __device__ __forceinline__ void copy(const float *const *from, long long at, long long left, float *slab, int t)
+    {
+        enum { BESIDE = (OF_K ? RK_TILE_K : ROWS) / 4, ON = OF_K ? N / BESIDE * RK_TILE_PITCH : 4 * N };
+        static_assert(!OF_K || N % BESIDE == 0, "each copy as far from the one before");
+        const bool whole = left >= RK_TILE_K;
+#pragma unroll
+        for (int j = 0; j < (HELD + 3) / 4; j++) {
+            const int u = t + j * N;
+            if (HELD % 4 && u >= ROWS * RK_TILE_K / 4) break;
+            if (whole || (OF_K ? u % BESIDE * 4 : u / BESIDE) < left) rk_tile_copy4(slab + j * ON, from[j] + at);
+        }
+    }
+
     /* The part of thread t of a slab of side s, [i][k] or [k][i] with `pitch` in between: begun, */
     template <int HELD, int ROWS, bool OF_K, class S>
-    static __device__ __forceinline__ void begin(const S &s, bool fours, long long k0, long long end, int pitch, float *slab, int t, float *held)
+    static __device__ __forceinline__ void begin(const S &s, long long k0, long long end, int pitch, float *slab, int t, float *held)
     {
         const bool row = s.is_row();
-        if (fours) {
-#pragma unroll
-            for (int j = 0; j < (HELD + 3) / 4; j++) {
-                const int u = t + j * N, per = OF_K ? RK_TILE_K / 4 : ROWS / 4, major = u / per, minor = u % per * 4;
-                const int i = OF_K ? major : minor, kk = OF_K ? minor : major;
-                if (HELD % 4 && u >= ROWS * RK_TILE_K / 4) break;
-                if (k0 + kk < end) rk_tile_copy4(slab + major * pitch + minor, (const float *)s.four(OF_K, i, k0 + kk));
-            }
-            return;
-        }
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
             const int u = t + j * N, i = row ? u / RK_TILE_K : u % ROWS, kk = row ? u % RK_TILE_K : u / ROWS;
@@ -169,7 +196,7 @@ struct rk_tile {
         float x[4][OWN], w[MINE];
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
-            const float4 v = *(const float4 *)(xs + i * RK_TILE_PITCH);
+            const float4 v = *(const float4 *)(xs + i * DOWN * RK_TILE_PITCH);
             x[0][i] = v.x;
             x[1][i] = v.y;
             x[2][i] = v.z;
@@ -192,7 +219,7 @@ struct rk_tile {
 #pragma unroll
         for (int i = 0; i < OWN; i++)
 #pragma unroll
-            for (int j = 0; j < MINE; j++) chain[i][j] = rp_fmaf(xs[i * RK_TILE_PITCH], w[j], chain[i][j]);
+            for (int j = 0; j < MINE; j++) chain[i][j] = rp_fmaf(xs[i * DOWN * RK_TILE_PITCH], w[j], chain[i][j]);
     }
 
     /* The chains of a round, in which `had` groups had a chunk, go to the sums: those of the others by way of `room`, which all have
@@ -226,40 +253,61 @@ struct rk_tile {
         const int down = t / LANES % (32 / LANES) + t / (32 * (ACROSS / LANES)) * (32 / LANES);
         const long long chunks = (k + RK_TILE_CHUNK - 1) / RK_TILE_CHUNK, rounds = (chunks + GROUPS - 1) / GROUPS;
         const long long rest = k - (rounds - 1) * GROUPS * RK_TILE_CHUNK; /* of the last round on */
-        const long long slabs = (rounds - 1) * SLABS + (rest < RK_TILE_CHUNK ? (rest + RK_TILE_K - 1) / RK_TILE_K : SLABS);
+        const int slabs = (int)(rounds - 1) * SLABS + (rest < RK_TILE_CHUNK ? (int)(rest + RK_TILE_K - 1) / RK_TILE_K : SLABS);
         const bool x_fours = x.has_fours(true, k), w_fours = w.has_fours(false, k);
         float *const mine = room + RK_TILE_SUMS(R, C, GROUPS) / 4 + group * RK_TILE_STAGES * SLAB;
         float x_held[X_HELD], w_held[W_HELD];
+        const float *x_from[(X_HELD + 3) / 4], *w_from[(W_HELD + 3) / 4];
+        const long long w_apart = w.apart();
+        int x_to = t / (RK_TILE_K / 4) * RK_TILE_PITCH + t % (RK_TILE_K / 4) * 4, w_to = W_AT + t * 4;
+        int x_take = down * RK_TILE_PITCH, w_take = W_AT + across * WIDE;
+        rk_tile_keep(x_to);
+        rk_tile_keep(w_to);
+        rk_tile_keep(x_take);
+        rk_tile_keep(w_take);
+        if (x_fours) places<X_HELD, R, true>(x, t, x_from);
+        if (w_fours) places<W_HELD, C, false>(w, t, w_from);
 #pragma unroll
         for (int i = 0; i < OWN * MINE; i++) chain[i / MINE][i % MINE] = sum[i / MINE][i % MINE] = 0.0f;
-        for (long long s = 1 - RK_TILE_STAGES; s < slabs; s++) {
-            const long long next = s + RK_TILE_STAGES - 1, k0 = (next / SLABS * GROUPS + group) * RK_TILE_CHUNK + next % SLABS * RK_TILE_K;
+        long long k0 = group * RK_TILE_CHUNK, now = k0; /* of the slab that is begun, and of the one that is computed */
+        for (int s = 1 - RK_TILE_STAGES; s < slabs; s++) {
+            const int next = s + RK_TILE_STAGES - 1;
             float *const to = mine + next % RK_TILE_STAGES * SLAB;
             if (s >= 0) rk_tile_wait();
             __syncthreads(); /* slab s is there, and the one before was read */
             if (next < slabs) {
-                begin<X_HELD, R, true>(x, x_fours, k0, k, RK_TILE_PITCH, to, t, x_held);
-                begin<W_HELD, C, false>(w, w_fours, k0, k, C, to + W_AT, t, w_held);
+                if (x_fours)
+                    copy<X_HELD, R, true>(x_from, k0, k - k0, to + x_to, t);
+                else
+                    begin<X_HELD, R, true>(x, k0, k, RK_TILE_PITCH, to, t, x_held);
+                if (w_fours)
+                    copy<W_HELD, C, false>(w_from, k0 * w_apart, k - k0, to + w_to, t);
+                else
+                    begin<W_HELD, C, false>(w, k0, k, C, to + W_AT, t, w_held);
             }
             rk_tile_commit();
             if (s >= 0) {
-                const long long round = s / SLABS * GROUPS;
-                const long long left = k - ((round + group) * RK_TILE_CHUNK + s % SLABS * RK_TILE_K);
-                const float *xs = mine + s % RK_TILE_STAGES * SLAB + down * OWN * RK_TILE_PITCH;
-                const float *ws = mine + s % RK_TILE_STAGES * SLAB + W_AT + across * WIDE;
+                const long long left = k - now;
+                const float *xs = mine + s % RK_TILE_STAGES * SLAB + x_take;
+                const float *ws = mine + s % RK_TILE_STAGES * SLAB + w_take;
                 if (left >= RK_TILE_K) {
 #pragma unroll
                     for (int kk = 0; kk < RK_TILE_K; kk += 4) step(xs + kk, ws + kk * C);
                 } else {
                     for (int kk = 0; kk < left; kk++) last(xs + kk, ws + kk * C);
                 }
-                if ((s + 1) % SLABS == 0 || s + 1 == slabs)
-                    close(s < SLABS, chunks - round < GROUPS ? (int)(chunks - round) : GROUPS, group, t, room);
+                if ((s + 1) % SLABS == 0 || s + 1 == slabs) {
+                    const long long had = chunks - s / SLABS * GROUPS;
+                    close(s < SLABS, had < GROUPS ? (int)had : GROUPS, group, t, room);
+                    now += (GROUPS - 1) * RK_TILE_CHUNK;
+                }
+                now += RK_TILE_K;
             }
             if (next < slabs) {
                 end<X_HELD, R, true>(x, RK_TILE_PITCH, to, t, x_held);
                 end<W_HELD, C, false>(w, C, to + W_AT, t, w_held);
             }
+            k0 += (next + 1) % SLABS ? RK_TILE_K : RK_TILE_K + (GROUPS - 1) * RK_TILE_CHUNK;
         }
         __syncthreads(); /* what groups exchanged was read */
         if (group == 0)
@@ -268,7 +316,7 @@ struct rk_tile {
 #pragma unroll
                 for (int j = 0; j < MINE; j++) {
                     const int c = j / WIDE * ACROSS * WIDE + across * WIDE + j % WIDE;
-                    room[(c / PER * R + down * OWN + i) * PER + c % PER] = sum[i][j];
+                    room[(c / PER * R + down + i * DOWN) * PER + c % PER] = sum[i][j];
                 }
         __syncthreads();
     }

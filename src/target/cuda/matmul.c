@@ -14,20 +14,42 @@
 #define COLUMNS LOWER_COLUMNS
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
 enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
+enum { WIDE_TILES = 132 * 3 / 2, MOST_WIDE_NODES = 3 };
 enum {
     FEW_PART = 4096,   /* RK_MM_PART */
     FEW_RINGS = 8 * 2, /* of RK_FEW_ROOM: slabs of 16 k of 16 columns, in pairs, .. */
     FEW_APART = 64     /* .. and bytes behind each pair */
 };
 
-/* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
+static bool quantizes(const lowerer *L, const pass_segment *s) {
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (ir_node_at(L->g, s->nodes[i])->op == IR_quantize) return true;
+    return false;
+}
+
+/* Float rows that are always many, enough for tiles of twice as many columns, whose threads read less of both operands for a sum, on
+ * all multiprocessors. Each node of an epilogue may have temporaries, for which there is not much room. */
+static bool is_wide(const lowerer *L, const pass_segment *s) {
+    const ir_node *x = ir_node_at(L->g, ir_node_at(L->g, s->mats[0])->in[0]);
+    const int64_t columns = 2 * COLUMNS, rows = TARGET_TILE_ROWS / 2;
+    pass_weights w;
+    int64_t least, most;
+    if (s->n_mats > 1 || s->n_nodes > MOST_WIDE_NODES || quantizes(L, s) ||
+        !ir_dtype_is_real(x->dtype) || !pass_product_weights(L->g, s->mats[0], &w) || w.n % columns)
+        return false;
+    ir_dim_bounds(ir_graph_dims(L->g), lower_flat_rows(L, x), &least, &most);
+    if (least <= TARGET_CUDA_ROWS) return false;
+    return least / rows >= WIDE_TILES || (least + rows - 1) / rows * (w.n / columns) >= WIDE_TILES;
+}
+
+/* Half as many where a step has few blocks, unless the epilogue needs blocks of 32; twice as many of large products. */
 static uint32_t columns_of(const lowerer *L, const pass_segment *s) {
     pass_weights w;
+    if (is_wide(L, s)) return 2 * COLUMNS;
     if (!pass_is_packed_matmul(L->g, s->mats[0]) || s->n_mats > 1 ||
-        !pass_product_weights(L->g, s->mats[0], &w) || w.k % 64 || w.n > FEW_COLUMNS)
+        !pass_product_weights(L->g, s->mats[0], &w) || w.k % 64 || w.n > FEW_COLUMNS ||
+        quantizes(L, s))
         return COLUMNS;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (ir_node_at(L->g, s->nodes[i])->op == IR_quantize) return COLUMNS;
     return COLUMNS / 2;
 }
 
@@ -194,6 +216,16 @@ static void put_shared(lowerer *L, const cuda_segment *segs, uint32_t n, const i
         most);
 }
 
+/* Blocks that a multiprocessor has registers for; 0: as the compiler likes, where there is more than one way. */
+static uint32_t per_sm(const cuda_segment *segs, uint32_t n, const item_rows *rows) {
+    uint32_t least = 0;
+    for (uint32_t i = 0; i < n && rows->many && !rows->few; i++) {
+        const uint32_t one = target_tile_per_sm(segs[i].tile, rows->tiles);
+        if (!least || one < least) least = one;
+    }
+    return least;
+}
+
 static rp_status put_matmul(lowerer *L, const char *name, const item_rows *rows,
                             const target_rows *own, const cuda_segment *segs, uint32_t n,
                             lower_launch *l) {
@@ -206,7 +238,7 @@ static rp_status put_matmul(lowerer *L, const char *name, const item_rows *rows,
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
     l->threads = matmul_threads(segs, n, own != NULL);
     if (own) RP_TRY(target_rows_function(L, own, own_name, l->threads));
-    target_cuda_head(L, name, l->threads, 0, "");
+    target_cuda_head(L, name, l->threads, per_sm(segs, n, rows), "");
     put_shared(L, segs, n, rows, most, &l->alts[0].scratch);
     base_buf_puts(b, "    const long long rows = ");
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows->all), "dim",

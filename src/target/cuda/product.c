@@ -15,7 +15,7 @@ static int64_t most_of(const lowerer *L, ir_dim d) {
 }
 
 /* Of as many rows as columns. */
-static target_tile tile_of(const lowerer *L, const lower_product *p) {
+static target_tile tile_of(const lowerer *L, const lower_product *p, int64_t *tiles) {
     const int64_t rows = most_of(L, p->rows), columns = most_of(L, p->columns);
     int64_t beside = columns / TARGET_TILE_ROWS + 1, least, k;
     for (uint32_t i = 0; i < p->n_batch && beside < MANY; i++)
@@ -23,8 +23,8 @@ static target_tile tile_of(const lowerer *L, const lower_product *p) {
     ir_dim_bounds(ir_graph_dims(L->g), p->k, &least, &k);
     const uint32_t down = target_tile_rows(rows, beside, true);
     const uint32_t n = columns > TARGET_TILE_ROWS / 2 ? down : TARGET_TILE_ROWS / 2;
-    return target_tile_of(n, n, k, beside < MANY ? (rows / n + 1) * beside * (64 / n) : INT64_MAX,
-                          true, L->opt->shared);
+    *tiles = beside < MANY ? (rows / n + 1) * beside * (64 / n) : INT64_MAX;
+    return target_tile_of(n, n, k, *tiles, true, L->opt->shared);
 }
 
 static void put(lowerer *L, const char *name, ir_dim d) {
@@ -106,10 +106,11 @@ rp_status target_cuda_product(lowerer *L, const lower_float_group *f, const char
                               lower_launch *l, ir_dim *items) {
     const lower_product *p = &f->p;
     ir_dims *t = ir_graph_dims(L->g);
-    const target_tile tile = tile_of(L, p);
+    int64_t about;
+    const target_tile tile = tile_of(L, p, &about);
     const char *frag = lower_epilogue_name(L, name, 0);
     if (!frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
-    target_cuda_head(L, name, tile.threads, 0, "");
+    target_cuda_head(L, name, tile.threads, target_tile_per_sm(tile, about), "");
     put(L, "    rk_wait();\n    const long long rows = ", p->rows);
     put(L, ", columns = ", p->columns);
     put(L, ";\n    const long long n_across = ", tiles(t, p->columns, tile.rows));

@@ -59,6 +59,12 @@ target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t t
     return t;
 }
 
+uint32_t target_tile_per_sm(target_tile t, int64_t tiles) {
+    const uint32_t sums = t.rows * t.columns * t.groups / t.threads;
+    if (t.threads > THREADS || sums > 32) return 1;
+    return sums <= 16 && tiles > 2 * PROCESSORS ? 3 : 2;
+}
+
 int64_t target_tile_bytes(target_tile t) {
     const int64_t sums = t.groups > 1 ? t.groups - 1 : 1;
     const int64_t slab = t.rows * (SLAB_K + 4) + SLAB_K * t.columns;

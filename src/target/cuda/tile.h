@@ -20,6 +20,8 @@ uint32_t target_tile_rows(int64_t most_rows, int64_t beside, bool square);
  * have 256 threads. shared: as of lower_options. */
 target_tile target_tile_of(uint32_t rows, uint32_t columns, int64_t k, int64_t tiles, bool alone,
                            uint32_t shared);
+/* Blocks that a multiprocessor shall have registers for, of about so many tiles. */
+uint32_t target_tile_per_sm(target_tile t, int64_t tiles);
 /* Of dynamic shared memory. */
 int64_t target_tile_bytes(target_tile t);
 /* A declaration of `tile`, whose sums come in columns of `per`. */
