@@ -53,12 +53,11 @@ static uint32_t row_values(const lower_kernel *k, int out[MAX_VALUES]) {
     if (k->n_tiles) return k->n_tiles;
     static const int rows[] = {12, 24, 48, 84, 168}; /* RP_MMF_ROWS at most, multiples of 12 */
     uint32_t n = 0;
-    int64_t before = 0;
+    int before = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int64_t blocks = (k->rows + rows[i] - 1) / rows[i];
-        if (blocks == before) break; /* all rows are in one */
+        if (before >= k->rows) break; /* all rows are in one */
         out[n++] = rows[i] == k->own_rows ? 0 : rows[i];
-        before = blocks;
+        before = rows[i];
     }
     return n;
 }

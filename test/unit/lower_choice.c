@@ -93,6 +93,21 @@ static void own_rows_are_the_rules(void **state) {
     }
 }
 
+/* Where a number holds all rows, a larger one is no other choice. */
+static void no_rows_beyond_all(void **state) {
+    static const struct {
+        int64_t rows;
+        int last;
+    } of[] = {{1, 12}, {12, 12}, {13, 24}, {24, 24}, {84, 84}, {85, 168}, {96, 168}, {1000, 168}};
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const lower_kernel k = {.may = LOWER_MAY(ROWS), .rows = of[i].rows};
+        lower_choice all[LOWER_MAX_CHOICES];
+        const uint32_t n = lower_choices(&k, GEN_ISA_AVX2, all);
+        assert_int_equal(all[n - 1].rows, of[i].last);
+    }
+}
+
 /* A record of another version, or of another machine, is none. */
 static void other_texts_are_refused(void **state) {
     static const char *const texts[] = {
@@ -120,6 +135,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_choice_has_a_text),
         cmocka_unit_test(own_rows_are_the_rules),
+        cmocka_unit_test(no_rows_beyond_all),
         cmocka_unit_test(other_texts_are_refused),
     };
     return cmocka_run_group_tests_name("lower_choice", tests, NULL, NULL);
