@@ -285,6 +285,7 @@ static void ranges_grow_in_place(void **state) {
         CHECK_OK(d->ops->commit(r, size, &err), &err);
         assert_true(r->at == at && r->committed >= size && r->committed <= r->size);
         assert_int_equal(hal_device_counters(d)->live_bytes, r->committed);
+        assert_true(hal_device_counters(d)->peak_bytes >= r->committed);
         assert_int_equal(hal_range_size(d, at), r->committed);
         if (size > before) assert_true(is_filled(d, at + before, 0, r->committed - before));
         for (int k = 0; k < i; k++) assert_true(is_filled(d, at + k * PIECE, k + 1, PIECE));

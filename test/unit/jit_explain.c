@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/spawn.h"
+#include "front/report.h"
 
 enum { ROOM = 64 };
 static float x[ROOM];
@@ -312,6 +313,29 @@ static void the_log_has_it_when_the_process_ends(void **state) {
     base_buf_done(&out);
 }
 
+/* A function that is called for long keeps some notes, and how many there were. */
+static void notes_have_an_end(void **state) {
+    enum { KEPT = 1024, MORE = 3 };
+    static bool breaks = false;
+    rp_error err = {0};
+    char *text = NULL;
+    (void)state;
+    rp_jit *f = jit_at(forward, 1, RP_DYNAMIC_AUTO, &breaks);
+    for (int i = 0; i < KEPT + MORE; i++) {
+        char why[32];
+        (void)snprintf(why, sizeof why, "reason %d", i);
+        front_note_text(f, FRONT_NOTE_BREAK, 0, why);
+    }
+    front_note_text(f, FRONT_NOTE_BREAK, 0, "reason 7"); /* which is there */
+    CHECK_OK(rp_jit_explain(f, &text, &err), &err);
+    assert_non_null(strstr(text, "Break Reason 8, by 2 ways:"));
+    assert_non_null(strstr(text, "    reason 1023\n"));
+    assert_null(strstr(text, "    reason 1024\n"));
+    if (!strstr(text, "\n3 notes more were not kept\n")) fail_msg("%s", strrchr(text, ':'));
+    rp_free(text);
+    rp_jit_free(f);
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return leave_some();
@@ -319,6 +343,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(entries_are_told_with_their_cause),
         cmocka_unit_test(breaks_are_told_with_their_line),
         cmocka_unit_test(what_runs_op_by_op_is_told),
+        cmocka_unit_test(notes_have_an_end),
         cmocka_unit_test(the_log_has_it_at_the_end),
         cmocka_unit_test(the_log_has_it_at_a_reset),
         cmocka_unit_test(the_log_has_it_when_the_process_ends),

@@ -124,6 +124,24 @@ static void one_temporary_makes_an_item_a_block(void **state) {
     kir_free(f);
 }
 
+/* Of a loop that has more iterations than a block threads. */
+static void a_block_has_no_more_threads_than_there_may_be(void **state) {
+    static const char text[] = "kernel @long() {\n  buf x: f32 = arg 0\n"
+                               "  buf y: f32 = arg 1, written\n  %0 = const.i 200\n"
+                               "  %1 = const.i 20000\n  %2 = par %0 {\n    %3 = loop %1 {\n"
+                               "      %4 = load x[%3] : f32\n      store y[%3], %4\n    }\n"
+                               "  }\n}\n";
+    rp_error err = {0};
+    kir_func *f = NULL;
+    sched *s = NULL;
+    (void)state;
+    CHECK_OK(kir_parse(text, strlen(text), &f, &err), &err);
+    CHECK_OK(sched_cuda.make(f, &s, &err), &err);
+    assert_int_equal(s->launch.threads, sched_cuda.max_threads);
+    sched_free(s);
+    kir_free(f);
+}
+
 /* A register has 4 bytes, also where an element has fewer. */
 static void narrow_elements_take_registers(void **state) {
     (void)state;
@@ -234,6 +252,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_random_graphs),
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
         cmocka_unit_test(one_temporary_makes_an_item_a_block),
+        cmocka_unit_test(a_block_has_no_more_threads_than_there_may_be),
         cmocka_unit_test(narrow_elements_take_registers),
         cmocka_unit_test(items_of_a_thread_are_scaled),
         cmocka_unit_test(blocks_too_deep_to_cut_stay),
