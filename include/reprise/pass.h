@@ -43,7 +43,7 @@ typedef struct rp_pass_desc {
     size_t size;      /* sizeof(rp_pass_desc); may be an older, smaller one */
     const char *name; /* letters, digits and _ */
     /* What the keys of the cache know the pass by, beside its name: change it with the code. (optional) for a pattern, whose trace and
-     * that of the replacement are in the key: needed where they depend on more than the types. */
+     * that of the replacement are in the key: needed where they depend on more than the types, and with a check. */
     const char *uuid;
     void *user;
     /* A pass that is code. A failure writes why into err->text (err is never NULL). */
