@@ -117,7 +117,9 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     if (gpu) out->name[out->n++] = "attention";
     add_extra(&s, out);
     RP_TRY(add_lowering(cfg, out, err));
-    return pass_check_skips(out->name, out->n, err);
+    uint32_t n;
+    const char *const *names = rewrite_names(&n);
+    return pass_check_skips(out->name, out->n, names, n, err);
 }
 
 rp_status compile_skips_key(const pass_extra *extra, uint32_t n, cache_key *k, rp_error *err) {

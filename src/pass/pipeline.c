@@ -69,7 +69,9 @@ bool pass_is_asked(const pass_options *opt, const char *name) {
     return asked && !pass_is_skipped(opt, name);
 }
 
-static rp_status unknown_pass(const char *name, rp_error *err) {
+/* also: names of others that there are. */
+static rp_status unknown_pass(const char *name, const char *const *also, uint32_t n_also,
+                              rp_error *err) {
     const char *known[N_PASSES];
     base_buf all;
     base_buf_init(&all, 0);
@@ -77,7 +79,9 @@ static rp_status unknown_pass(const char *name, rp_error *err) {
         known[i] = passes[i].name;
         base_buf_printf(&all, "%s%s", i ? ", " : "", known[i]);
     }
+    for (uint32_t i = 0; i < n_also; i++) base_buf_printf(&all, ", %s", also[i]);
     const char *near = base_str_nearest(name, known, N_PASSES);
+    if (!near) near = base_str_nearest(name, also, n_also);
     rp_status st = base_buf_status(&all, err);
     if (st == RP_OK)
         st = rp_fail(err, RP_CONFIG, "no pass %.60s; %s%s", name, near ? "nearest: " : "there are ",
@@ -86,14 +90,20 @@ static rp_status unknown_pass(const char *name, rp_error *err) {
     return st;
 }
 
-rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
+static rp_status check_names(const char *const *names, uint32_t n, const char *const *also,
+                             uint32_t n_also, rp_error *err) {
     for (uint32_t i = 0; i < n; i++)
-        if (!find(names[i])) return unknown_pass(names[i], err);
+        if (!find(names[i])) return unknown_pass(names[i], also, n_also, err);
     return RP_OK;
 }
 
-rp_status pass_check_skips(const char *const *names, uint32_t n, rp_error *err) {
-    RP_TRY(pass_check_names(names, n, err));
+rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
+    return check_names(names, n, NULL, 0, err);
+}
+
+rp_status pass_check_skips(const char *const *names, uint32_t n, const char *const *also,
+                           uint32_t n_also, rp_error *err) {
+    RP_TRY(check_names(names, n, also, n_also, err));
     for (uint32_t i = 0; i < n; i++)
         if (find(names[i])->run == pass_inplace)
             return rp_fail(err, RP_CONFIG,
@@ -253,7 +263,7 @@ static rp_status is_done(const pass_info *p, const ir_graph *g, const pass_optio
 rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL, *own = NULL;
     rp_status st = RP_OK;
-    if (opt) RP_TRY(pass_check_skips(opt->skip, opt->n_skip, err));
+    if (opt) RP_TRY(pass_check_skips(opt->skip, opt->n_skip, NULL, 0, err));
     RP_TRY_OUT(run_extras(in, opt, &g, err));
     for (size_t i = 0; i < N_PASSES; i++) {
         ir_graph *next = NULL;

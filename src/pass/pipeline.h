@@ -79,8 +79,10 @@ bool pass_is_skipped(const pass_options *opt, const char *name);
 bool pass_is_asked(const pass_options *opt, const char *name);
 /* RP_CONFIG names the first name that is no pass, and the nearest that is. */
 rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) RP_MUST_USE;
-/* The same for names of passes to leave out: inplace must run. */
-rp_status pass_check_skips(const char *const *names, uint32_t n, rp_error *err) RP_MUST_USE;
+/* The same for names of passes to leave out: inplace must run. also: those of others, which were told apart before and are named
+ * beside the library's. */
+rp_status pass_check_skips(const char *const *names, uint32_t n, const char *const *also,
+                           uint32_t n_also, rp_error *err) RP_MUST_USE;
 
 /* One pass by name; RP_CONFIG names the nearest. The result is verified, and its text is parsed and printed again
  * where assertions are on. */

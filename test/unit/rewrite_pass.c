@@ -549,7 +549,8 @@ static void settings_name_passes(void **state) {
     } bad[] = {{"inductor_passes.safe_softmx=true", "nearest: safe_softmax"},
                {"inductor_passes.zzzzzzzzzzzz=true", "rp_pass_register does that"},
                {"inductor_passes.code=3", "inductor_passes.code=3: expected true or false"},
-               {"skip_passes=[\"safe_softmx\"]", "no pass safe_softmx"}};
+               {"skip_passes=[\"safe_softmx\"]", "no pass safe_softmx; nearest: safe_softmax"},
+               {"skip_passes=[\"zzzzzzzzzzzz\"]", "fuse_attn_quant, "}};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         rp_error err = {0};
