@@ -68,6 +68,9 @@ static void forks_share_blocks(void **state) {
         assert_true(engine_kv_fork(kv, s[0], 3, &s[1]));
         assert_true(engine_kv_fork(kv, s[1], 2, &s[2]));
         assert_false(engine_kv_fork(kv, s[0], 1, &n)); /* no sequence is left */
+        /* The table of a fork is another one. */
+        assert_true(engine_kv_stamp(kv, s[1]) > engine_kv_stamp(kv, s[0]));
+        assert_true(engine_kv_stamp(kv, s[2]) > engine_kv_stamp(kv, s[1]));
         assert_true(engine_kv_reserve(kv, s[1], 64));
         assert_true(engine_kv_reserve(kv, s[2], 48));
         CHECK_OK(engine_kv_check(kv, &err), &err);

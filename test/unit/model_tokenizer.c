@@ -71,6 +71,19 @@ static void the_first_of_equal_merges_counts(void **state) {
     base_buf_done(&other);
 }
 
+/* What a merge makes must be a token. */
+static void merges_of_no_token_do_nothing(void **state) {
+    static const char *const names[] = {"a", "b", "c", "bc"};
+    static const char *const merges[] = {"a b", "b c", "a bc"};
+    base_buf file = {0};
+    (void)state;
+    model_source *s = open_named(names, 4, merges, 3, &file);
+    encodes(model_source_tokenizer(s), "abc", 0, "a|bc");
+    encodes(model_source_tokenizer(s), "ab", 0, "a|b");
+    model_source_free(s);
+    base_buf_done(&file);
+}
+
 /* Tokens with these texts, and others that nobody asks for. */
 static model_source *open_named(const char *const *names, uint32_t n, const char *const *merges,
                                 uint32_t n_merges, base_buf *file) {
@@ -562,6 +575,7 @@ int main(void) {
         cmocka_unit_test(a_rule_must_be_known),
         cmocka_unit_test(merges_apply_in_order),
         cmocka_unit_test(the_first_of_equal_merges_counts),
+        cmocka_unit_test(merges_of_no_token_do_nothing),
         cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
         cmocka_unit_test(any_number_of_special_tokens),
