@@ -345,6 +345,24 @@ static void tiles_are_filled_with_zeros(void **state) {
     }
 }
 
+/* Of a matrix that lies the other way round likewise: columns of the last tile, and tiles past the end. */
+static void so_they_are_by_k(void **state) {
+    enum { N = 20, K = 3, TILES = 3, COLUMNS = 16 };
+    float src[K * N], tile[K * COLUMNS];
+    (void)state;
+    for (int i = 0; i < K * N; i++) src[i] = (float)(i + 1);
+    for (int t = 0; t < TILES; t++) {
+        memset(tile, 0xff, sizeof tile);
+        gen_pack_tile_by_k(RP_DTYPE_F32, src, N, K, t, tile);
+        for (int k = 0; k < K; k++)
+            for (int c = 0; c < COLUMNS; c++) {
+                const int n = t * COLUMNS + c;
+                const float want = n < N ? src[k * N + n] : 0;
+                if (!(tile[k * COLUMNS + c] == want)) fail_msg("tile %d: %d, %d", t, k, c);
+            }
+    }
+}
+
 static void sizes_that_do_not_fit_are_zero(void **state) {
     (void)state;
     assert_int_equal(gen_pack_size(RP_DTYPE_Q4_1, 17, 64), 2 * 2 * 320);
@@ -478,6 +496,7 @@ int main(void) {
         cmocka_unit_test(large_products_are_as_defined),
         cmocka_unit_test(products_are_close_to_float64),
         cmocka_unit_test(tiles_are_filled_with_zeros),
+        cmocka_unit_test(so_they_are_by_k),
         cmocka_unit_test(sizes_that_do_not_fit_are_zero),
         cmocka_unit_test(attention_is_as_defined),
         cmocka_unit_test(long_rows_are_as_defined),
