@@ -103,7 +103,7 @@ all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
 # Goals that promise to work on a bare machine install what is missing before anything compiles.
 NEEDS_SETUP := $(if $(filter run test test-quick check fuzz lint,$(MAKECMDGOALS)),setup)
 setup:
-	@scripts/setup.sh $(filter check fuzz lint,$(MAKECMDGOALS)) >&2
+	@scripts/setup.sh $(filter test check fuzz lint,$(MAKECMDGOALS)) >&2
 
 # Declarations of elementwise ops follow their table.
 OPS_HEADER := include/reprise/elementwise.h

@@ -1,10 +1,19 @@
 #!/bin/sh
-# setup.sh [check|fuzz|lint]: installs what is missing of the Debian packages that building and testing need
-# (with an argument also those of the checks). Does nothing, quickly, when all is there.
+# setup.sh [test] [check|fuzz|lint]: installs what is missing of the Debian packages that building and testing need, for
+# test a browser, too, for the others what they are done with. Does nothing, quickly, when all is there.
 set -eu
 packages="gcc make binutils libc6-dev libjansson-dev libpcre2-dev libxxhash-dev
     libzstd-dev libcmocka-dev unzip ca-certificates strace bsdutils patch g++"
-[ $# -gt 0 ] && packages="$packages clang-14 clang-format-14 clang-tidy-14 llvm-14"
+browser=
+for goal in "$@"; do
+    case $goal in
+    test) browser=chromium-headless-shell ;;
+    *) packages="$packages clang-14 clang-format-14 clang-tidy-14 llvm-14" ;;
+    esac
+done
+for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+    if command -v $name >/dev/null; then browser=; fi
+done
 command -v python3 >/dev/null || packages="$packages python3"
 command -v pip >/dev/null || command -v pip3 >/dev/null || packages="$packages python3-pip"
 
@@ -21,18 +30,22 @@ $have
 $p installed
 "*) ;; *) missing="$missing $p" ;; esac
 done
-[ -z "$missing" ] && exit 0
+[ -z "$missing$browser" ] && exit 0
 
 as_root=
 if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo >/dev/null; then
+        [ -n "$missing" ] || exit 0 # a test does without
         echo "setup: missing packages, and neither root nor sudo to install them; run as root:" \
             "apt-get install$missing" >&2
         exit 1
     fi
     as_root=sudo
 fi
-echo "setup: installing$missing" >&2
+echo "setup: installing$missing${browser:+ $browser}" >&2
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -q >&2
-$as_root apt-get install -q -y --no-install-recommends $missing >&2
+if [ -n "$missing" ]; then $as_root apt-get install -q -y --no-install-recommends $missing >&2; fi
+# One test looks at a page with it, and says so where there is none.
+[ -z "$browser" ] || $as_root apt-get install -q -y --no-install-recommends "$browser" >&2 ||
+    echo "setup: no $browser here; a test is skipped" >&2

@@ -138,10 +138,11 @@ for x, w in re.findall("<rect class=.c[0-9]. x=.([0-9.]+). y=.[0-9.]+. width=.([
 if abs(end - 1000) > 1.5: print("stages end at", end)
 if "named&lt;b&gt;&amp;&quot;&#39;.ir</h1>" not in open("graph.html").read(): print("a name is not as it is written")' 2>&1)
 [ -z "$bad" ] && pass explain_page || fail explain_page "$bad"
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+browser=$(command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
+show() { HOME=$tmp timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" "$@" 2>browser.err; }
 if [ -z "$browser" ]; then echo "SKIP explain_browser: no chromium to look at the page with"
+elif ! show --dump-dom about:blank >/dev/null; then echo "SKIP explain_browser: $browser does not start here: $(tail -n 1 browser.err)"
 else
-    show() { HOME=$tmp timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" "$@" 2>browser.err; }
     show --dump-dom "file://$PWD/model.html" >dom.html
     show --window-size=1200,2400 --screenshot="$PWD/model.png" "file://$PWD/model.html" >/dev/null
     bad=$(python3 -S -c '

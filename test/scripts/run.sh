@@ -29,7 +29,7 @@ setup() { # WITHOUT [ARGUMENT]: a pattern of what is not installed
     fresh
     ours sh cat
     tool dpkg-query "cat $copy/have"
-    tool apt-get
+    tool apt-get "${apt-}"
     tool id "echo ${id:-0}"
     tool python3
     tool pip
@@ -48,6 +48,16 @@ is setup_installs "apt-get update -q
 apt-get install -q -y --no-install-recommends libjansson-dev patch" "$(told | grep ^apt-get)"
 is setup_checks "setup: installing clang-14 clang-format-14 clang-tidy-14 llvm-14
 0" "$(setup none check)"
+is setup_browser "setup: installing chromium-headless-shell
+0" "$(setup none test)"
+is setup_without_browser "setup: installing chromium-headless-shell
+setup: no chromium-headless-shell here; a test is skipped
+0" "$(apt='case "$*" in *chromium*) exit 1 ;; esac' setup none test)"
+is setup_browser_by_nobody 0 "$(id=7 setup none test)"
+setup none test >/dev/null
+tool chromium
+: >"$said"
+is setup_has_browser "0 dpkg-query" "$(PATH=$tools "$copy/scripts/setup.sh" test 2>&1; echo $?) $(told | cut -d ' ' -f 1)"
 is setup_root "setup: missing packages, and neither root nor sudo to install them; run as root: apt-get install gcc
 1" "$(id=7 setup '^gcc ')"
 id=7 setup '^gcc ' >/dev/null
