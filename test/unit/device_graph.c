@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "device/graph.h"
+#include "device/stream.h"
 #include "reprise/reprise.h"
 
 static void count_a_free(rp_device *d) {
@@ -42,6 +43,29 @@ static void memory_that_came_again_is_other_memory(void **state) {
         for (int k = 0; k < 2; k++) assert_false(device_graph_valid(&g));
     }
     base_free(g.used);
+    rp_device_close(d);
+}
+
+static uint32_t n_parts_freed;
+
+static void count_part(device_part *p) {
+    (void)p;
+    n_parts_freed++;
+}
+
+/* A part is the stream's from then on, also where there is no memory to keep it. */
+static void a_part_that_cannot_be_kept_goes(void **state) {
+    device_part part = {.free = count_part};
+    rp_error err = {0};
+    (void)state;
+    rp_device *d = device_open_ok("cpu", 1);
+    rp_stream *s = stream_open_ok(d);
+    (void)base_alloc_fail_nth(1);
+    rp_status st = device_stream_keep(s, &part, &err);
+    assert_true(base_alloc_fail_nth(0));
+    assert_int_equal(st, RP_NOMEM);
+    assert_int_equal(n_parts_freed, 1);
+    rp_stream_close(s);
     rp_device_close(d);
 }
 
@@ -84,6 +108,7 @@ static void a_list_is_looked_at_before_it_is_begun(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(memory_that_came_again_is_other_memory),
+                                       cmocka_unit_test(a_part_that_cannot_be_kept_goes),
                                        cmocka_unit_test(a_list_is_looked_at_before_it_is_begun)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

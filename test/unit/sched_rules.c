@@ -124,6 +124,29 @@ static void one_temporary_makes_an_item_a_block(void **state) {
     kir_free(f);
 }
 
+/* What threads exchange of a row of doubles takes twice as much as of floats. */
+static void rows_of_doubles_exchange_more(void **state) {
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        char text[400];
+        rp_error err = {0};
+        kir_func *f = NULL;
+        (void)snprintf(text, sizeof text,
+                       "kernel @sum() {\n  buf x: f64 = arg 0\n  buf y: f64 = arg 1, written\n"
+                       "  %%0 = const.i 200\n  %%1 = const.i %d\n  %%2 = par %%0 {\n"
+                       "    %%3 = reduce sum %%1 {\n      %%4 = load x[%%3] : f64\n"
+                       "    } %%5 = yield %%4 : f64\n    store y[%%2], %%5\n  }\n}\n",
+                       (40 << 10) / 8 + more);
+        CHECK_OK(kir_parse(text, strlen(text), &f, &err), &err);
+        const char *why = sched_registers_refused(f);
+        if (more)
+            assert_string_equal(why, "more than a block exchanges");
+        else
+            assert_null(why);
+        kir_free(f);
+    }
+}
+
 /* Of a loop that has more iterations than a block threads. */
 static void a_block_has_no_more_threads_than_there_may_be(void **state) {
     static const char text[] = "kernel @long() {\n  buf x: f32 = arg 0\n"
@@ -253,6 +276,7 @@ int main(void) {
         cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
         cmocka_unit_test(one_temporary_makes_an_item_a_block),
         cmocka_unit_test(a_block_has_no_more_threads_than_there_may_be),
+        cmocka_unit_test(rows_of_doubles_exchange_more),
         cmocka_unit_test(narrow_elements_take_registers),
         cmocka_unit_test(items_of_a_thread_are_scaled),
         cmocka_unit_test(blocks_too_deep_to_cut_stay),
