@@ -107,6 +107,21 @@ static void graphs_that_are_dropped_take_nothing(void **state) {
     rp_engine_close(e);
 }
 
+/* Of what steps took the host it tells the one in the middle, in whatever order they came. */
+static void the_median_of_steps_is_told(void **state) {
+    static const int64_t ns[] = {5000, 1000, 9000, 8000, 2000};
+    char *text = NULL;
+    rp_error err = {0};
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", (const char *[]){SMALL, "level=0", NULL});
+    memcpy(e->times.host_ns, ns, sizeof ns);
+    e->times.host_steps = sizeof ns / sizeof *ns;
+    CHECK_OK(rp_engine_summary(e, &text, &err), &err);
+    if (!strstr(text, "\"host_us\":5.0,")) fail_msg("%s", strstr(text, "\"host_us\""));
+    rp_engine_text_free(text);
+    rp_engine_close(e);
+}
+
 /* What reads a summary finds every name, also of what there is none of. */
 static void every_name_is_there(void **state) {
     static const char names[] =
@@ -137,6 +152,7 @@ int main(void) {
         cmocka_unit_test(steps_and_launches_are_counted),
         cmocka_unit_test(copies_of_inputs_are_in_the_ledger),
         cmocka_unit_test(graphs_that_are_dropped_take_nothing),
+        cmocka_unit_test(the_median_of_steps_is_told),
         cmocka_unit_test(every_name_is_there),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -120,6 +120,21 @@ static void einsum_is_bounded(void **state) {
     }
 }
 
+/* There is no result of no counts. */
+static void one_count_is_the_least(void **state) {
+    (void)state;
+    for (int64_t n = -1; n <= 1; n++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("counts");
+        rp_tensor x = rp_broadcast(rp_const_int(g, RP_DTYPE_I32, 0), RP_SHAPE(4));
+        rp_tensor y = rp_bincount(x, n);
+        rp_status st = rp_graph_finish(g, &y, 1, &err);
+        assert_int_equal(st, n < 1 ? RP_INVALID : RP_OK);
+        if (n < 1 && !strstr(err.text, "counts; at least 1")) fail_msg("%s", err.text);
+        rp_graph_free(g);
+    }
+}
+
 /* Without a result: letters that stand once, in the order of their codes; blanks are nothing. */
 static void einsum_implies_a_result(void **state) {
     static const struct {
@@ -255,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(einsum_is_bounded),
         cmocka_unit_test(einsum_implies_a_result),
+        cmocka_unit_test(one_count_is_the_least),
         cmocka_unit_test(products_of_narrow_floats_are_wide),
         cmocka_unit_test(index_put_takes_all_axes),
         cmocka_unit_test(groups_divide_channels),
