@@ -392,26 +392,56 @@ static double bf16(unsigned two, bool high) {
     return (double)x;
 }
 
+typedef double pair __attribute__((vector_size(16)));
+
+/* A column of 16 numbers by two rows, to the first and the third of d. */
+static void add_column(float *d, const pair *rows, const double *column, int more) {
+    pair s = {more ? (double)d[0] : 0.0, more ? (double)d[2] : 0.0};
+    for (unsigned k = 0; k < 16; k++) s += rows[k] * column[k];
+    d[0] = (float)s[0];
+    d[2] = (float)s[1];
+}
+
 /* lanes: of a warp, each four words of a and two of b. */
 static void do_mma(float *c, const unsigned (*lanes)[8]) {
     const unsigned g = state.thread.x % WARP / 4, t = state.thread.x % 4;
-    for (unsigned e = 0; e < 4; e++) {
-        double s = (double)c[e];
-        for (unsigned k = 0; k < 16; k++) {
-            const unsigned at = k % 8 / 2, high = k / 8; /* the lane of four, the second register */
-            s += bf16(lanes[4 * g + at][e / 2 + 2 * high], k % 2) *
-                 bf16(lanes[4 * (2 * t + e % 2) + at][4 + high], k % 2);
-        }
-        c[e] = (float)s;
+    pair rows[16];
+    double columns[2][16];
+    for (unsigned k = 0; k < 16; k++) {
+        const unsigned at = k % 8 / 2, high = k / 8; /* the lane of four, the second register */
+        const unsigned *a = lanes[4 * g + at];
+        rows[k] = (pair){bf16(a[2 * high], k % 2), bf16(a[1 + 2 * high], k % 2)};
+        for (unsigned e = 0; e < 2; e++)
+            columns[e][k] = bf16(lanes[4 * (2 * t + e) + at][4 + high], k % 2);
     }
+    for (unsigned e = 0; e < 2; e++) add_column(c + e, rows, columns[e], 1);
+}
+
+static const char *shared_at(unsigned at, unsigned size) {
+    if (at % size || at + size > state.shared_size)
+        emu_die("an access beside the shared memory of the launch, or not aligned");
+    return state.shared + at;
 }
 
 static double shared_bf16(unsigned at) {
     uint16_t bits;
-    if (at % 2 || at + 2 > state.shared_size)
-        emu_die("an access beside the shared memory of the launch, or not aligned");
-    memcpy(&bits, state.shared + at, sizeof bits);
+    memcpy(&bits, shared_at(at, sizeof bits), sizeof bits);
     return bf16(bits, false);
+}
+
+/* Eight, one behind the other. */
+static void eight_bf16(unsigned at, double *to) {
+    typedef uint16_t halves __attribute__((vector_size(8)));
+    typedef uint32_t words __attribute__((vector_size(16)));
+    typedef float floats __attribute__((vector_size(16)));
+    typedef double doubles __attribute__((vector_size(32)));
+    halves bits[2];
+    memcpy(bits, shared_at(at, sizeof bits), sizeof bits);
+    for (unsigned i = 0; i < 2; i++) {
+        const floats x = (floats)(__builtin_convertvector(bits[i], words) << 16);
+        const doubles y = __builtin_convertvector(x, doubles);
+        memcpy(to + 4 * i, &y, sizeof y);
+    }
 }
 
 typedef struct operand {
@@ -425,36 +455,26 @@ static operand operand_of(unsigned long long bits) {
                      .swizzle = (unsigned)(bits >> 62)};
 }
 
-/* A column of 16 numbers by two rows, to the first and the third of d. */
-static void add_column(float *d, const double (*rows)[16], const double *column, int more) {
-    double s[2] = {more ? (double)d[0] : 0.0, more ? (double)d[2] : 0.0};
-    for (unsigned k = 0; k < 16; k++) {
-        s[0] += rows[0][k] * column[k];
-        s[1] += rows[1][k] * column[k];
-    }
-    d[0] = (float)s[0];
-    d[2] = (float)s[1];
-}
-
 /* a lies along the rows, in 32 bytes swizzled, b along k. */
 static void do_wgmma(float *d, unsigned long long a, unsigned long long b, int n, int more) {
     const operand left = operand_of(a), right = operand_of(b);
     const unsigned g = state.thread.x % WARP / 4, t = state.thread.x % 4;
     const unsigned first = state.thread.x / WARP % 4 * 16;
-    double rows[2][16], column[16];
+    pair rows[16];
+    double column[16];
     if (left.swizzle != 3 || left.at % 256 || right.swizzle) emu_die("an operand of wgmma");
     for (unsigned i = 0; i < 32; i++) {
         const unsigned row = first + g + i / 16 * 8, k = i % 16;
         unsigned p = left.at + row / 16 * left.leading + k / 8 * left.stride + k % 8 * 32 +
                      row % 16 * 2;
         p ^= (p >> 7 & 1) << 4;
-        rows[i / 16][k] = shared_bf16(p);
+        rows[k][i / 16] = shared_bf16(p);
     }
     for (unsigned i = 0; i < (unsigned)n / 4; i++) { /* columns 8 j + 2 t, + 1 */
         const unsigned j = i / 2, c = 8 * j + 2 * t + i % 2;
-        for (unsigned k = 0; k < 16; k++)
-            column[k] = shared_bf16(right.at + k / 8 * right.leading + c / 8 * right.stride +
-                                    c % 8 * 16 + k % 8 * 2);
+        for (unsigned k = 0; k < 16; k += 8)
+            eight_bf16(right.at + k / 8 * right.leading + c / 8 * right.stride + c % 8 * 16,
+                       column + k);
         add_column(d + 4 * j + i % 2, rows, column, more);
     }
 }
@@ -465,17 +485,22 @@ static void do_rows_by(float *d, const double (*rows)[16], unsigned long long b,
     const operand o = operand_of(b);
     const unsigned t = state.thread.x % 4;
     double column[16];
+    pair both[16];
+    for (unsigned k = 0; k < 16; k++) both[k] = (pair){rows[0][k], rows[1][k]};
     if (o.swizzle != 1 || o.at % 1024 >= 128) emu_die("an operand of wgmma");
     for (unsigned i = 0; i < (unsigned)n / 4; i++) { /* columns 8 j + 2 t, + 1 */
         const unsigned j = i / 2, c = 8 * j + 2 * t + i % 2;
-        for (unsigned k = 0; k < 16; k++) {
-            unsigned p = turned ? o.at + c / 64 * o.leading + c % 64 * 2 + k / 8 * o.stride +
-                                      k % 8 * 128
-                                : o.at + c / 8 * o.stride + c % 8 * 128 + k * 2;
+        const unsigned at = turned ? o.at + c / 64 * o.leading + c % 64 * 2
+                                   : o.at + c / 8 * o.stride + c % 8 * 128;
+        for (unsigned k = 0; k < 16; k += turned ? 1 : 8) {
+            unsigned p = at + (turned ? k / 8 * o.stride + k % 8 * 128 : k * 2);
             p ^= (p >> 7 & 7) << 4;
-            column[k] = shared_bf16(p);
+            if (turned)
+                column[k] = shared_bf16(p);
+            else
+                eight_bf16(p, column + k);
         }
-        add_column(d + 4 * j + i % 2, rows, column, more);
+        add_column(d + 4 * j + i % 2, both, column, more);
     }
 }
 
