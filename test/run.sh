@@ -49,6 +49,7 @@ if [ -x "$B/cc/cc1" ] && command -v gcc >/dev/null; then
     mkdir -p "$cc/real" "$said"
     find "$said" -type f -mtime +0 -delete 2>/dev/null
     ln -s "$said" "$cc/said"
+    export REPRISE_TEST_SAID=$said # of NVRTC, by test/support/hasty.c
     for name in cc1 cc1plus; do
         real=$(gcc -print-prog-name=$name)
         [ -x "$real" ] && ln -s "$real" "$cc/real/$name" && cp "$B/cc/cc1" "$cc/$name"

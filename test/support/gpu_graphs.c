@@ -9,7 +9,6 @@
 #include "support/gpu.h"
 #include "support/hasty.h"
 #include "support/op_grid.h"
-#include "support/thorough.h"
 #include "support/trees.h"
 
 enum { MOST_JOBS = 16 };
@@ -22,7 +21,7 @@ bool gpu_graphs_open(gpu_graphs_mode mode, gpu_graphs *out) {
     if (compile_nvrtc_find(info.arch, &out->nvrtc, NULL) == RP_OK &&
         tree_make(out->folder, sizeof out->folder) == 0 &&
         cache_store_open(out->folder, &out->store, NULL) == RP_OK) {
-        if (!out->device) hasty_nvrtc(&out->nvrtc.api, THOROUGH());
+        if (!out->device) hasty_nvrtc(&out->nvrtc.api);
         return true;
     }
     gpu_graphs_close(out);

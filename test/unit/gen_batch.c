@@ -223,7 +223,7 @@ static void it_compiles_for_sm_90a(void **state) {
     cuda_nvrtc rtc;
     (void)state;
     if (cuda_nvrtc_open(&rtc, NULL, NULL) != RP_OK) SKIP_TEST("no libnvrtc on this machine");
-    hasty_nvrtc(&rtc, true);
+    hasty_nvrtc(&rtc);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gen_batch b = fitted(cases[i].shape, cases[i].rows, cases[i].one_sequence);
         char *cubin = NULL;

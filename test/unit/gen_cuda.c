@@ -17,7 +17,6 @@
 #include "support/hasty.h"
 #include "support/kir_gpu.h"
 #include "support/render.h"
-#include "support/thorough.h"
 
 /* The leak check of a sanitizer reads what NVRTC's threads had of their own, which is gone with its library, and crashes. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -34,9 +33,9 @@ static bool find_nvrtc(void) {
 }
 
 /* For what is not run. */
-static bool find_hasty(bool assemble) {
+static bool find_hasty(void) {
     if (!find_nvrtc()) return false;
-    hasty_nvrtc(&nvrtc, assemble);
+    hasty_nvrtc(&nvrtc);
     return true;
 }
 
@@ -147,7 +146,7 @@ static void every_kernel_of_models_compiles_for_sm_90(void **state) {
     cuda_graphs c;
 
     (void)state;
-    if (!find_hasty(true)) {
+    if (!find_hasty()) {
         print_message("skip: no libnvrtc on this machine\n");
         skip();
     }
@@ -162,7 +161,7 @@ static void every_kernel_of_random_graphs_compiles_for_sm_90(void **state) {
     cuda_graphs c;
 
     (void)state;
-    if (!find_hasty(THOROUGH())) {
+    if (!find_hasty()) {
         print_message("skip: no libnvrtc on this machine\n");
         skip();
     }

@@ -280,7 +280,7 @@ static void it_compiles(void **state) {
     cuda_nvrtc rtc;
     (void)state;
     if (cuda_nvrtc_open(&rtc, NULL, NULL) != RP_OK) SKIP_TEST("no libnvrtc on this machine");
-    hasty_nvrtc(&rtc, true);
+    hasty_nvrtc(&rtc);
     for (size_t i = 0; i < N_CLASSES; i++) {
         gen_decode d = fitted(3, classes[i]);
         char *cubin = NULL, name[GEN_DECODE_NAME];
