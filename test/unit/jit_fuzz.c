@@ -1,10 +1,11 @@
 /* Random functions with random questions on sizes, called with random sizes. Each returns, beside its tensors, what it was answered: so
  * a call must give the bits of level 0, and an entry whose guards hold must have been traced with the answers that level 0 gets.
  * So must functions that break, too, and go on with what has other sizes than what crossed the break, or write an argument.
- * Arguments: how many functions (default 600), the first one, and a setup (jit_setups.h) for all of them; one in 200 is compiled. */
+ * Arguments: how many functions (default 600, half of them under a sanitizer), the first one, and a setup (jit_setups.h) for all of them; one in 200 is compiled. */
 #include "support/jit_setups.h"
 
 #include "front/front.h"
+#include "support/thorough.h"
 
 enum { CALLS = 24, STEPS = 8, MOST = 8, ROOM = 4096 };
 
@@ -14,7 +15,7 @@ typedef struct program {
     bool breaks;
 } program;
 
-static uint32_t first_function, n_functions = 600;
+static uint32_t first_function, n_functions = SANITIZED ? 300 : 600;
 static int setup_of = -1; /* drawn */
 
 static float data[3][ROOM];
