@@ -275,6 +275,7 @@ static void tiles(gpu_graphs *q, bool small) {
     packed(q, "100", 300, 40, "f32", "f16", true);
     packed(q, "33", 1100, 64, "f16", "f32", false);
     packed(q, "33", 40, 8448, "f32", "f32", true);
+    packed(q, "20", 4400, 64, "f32", "bf16", false);
     strided(q, 70, 34, 260, 36, false);
     strided(q, 3, 35, 1540, 37, true);
     if (small) return;
@@ -285,6 +286,9 @@ static void tiles(gpu_graphs *q, bool small) {
     packed(q, "8", 1300, 70, "f32", "f32", false);
     packed(q, "200", 2304, 32, "f32", "f32", true);
     packed(q, "140", 600, 8512, "f32", "bf16", true);
+    packed(q, "64", 2304, 128, "f32", "f32", false);
+    packed(q, "70", 1100, 100, "f32", "f32", true);
+    packed(q, "130", 5632, 192, "f32", "f32", false);
     strided(q, 70, 130, 64, 130, true);
     strided(q, 70, 65, 257, 66, true);
     strided(q, 1, 40, 2600, 300, false);
