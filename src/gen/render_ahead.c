@@ -30,13 +30,14 @@ static bool stores_to(const gen_render *r, kir_ref from, kir_ref to, sched_space
     return false;
 }
 
-/* The loop at `at`, if it is a nest whose iterations are all written out. */
+/* The loop at `at`, if it is a nest of two whose iterations are all written out. */
 static bool find_nest(const gen_render *r, kir_ref at, nest *out) {
     const kir_ref end = r->s->steps[at].end, inner = next_block(r, at + 1, end);
     if (r->s->steps[at].kind != SCHED_WARP || inner == end) return false;
     const kir_ref inner_end = r->s->steps[inner].end;
     if (r->f->insts[inner].op != KIR_LOOP || r->s->steps[inner].kind != SCHED_THREAD ||
-        r->s->steps[inner].wide || next_block(r, inner_end + 1, end) != end)
+        r->s->steps[inner].wide || next_block(r, inner + 1, inner_end) != inner_end ||
+        next_block(r, inner_end + 1, end) != end)
         return false;
     *out = (nest){at, inner, gen_cuda_times(r, at), gen_cuda_times(r, inner)};
     return out->times && out->inner_times && stores_to(r, inner, inner_end, SCHED_ARG);
@@ -104,7 +105,7 @@ void gen_ahead_ask(gen_render *r, kir_ref at, kir_ref to) {
     const size_t n_insts = (size_t)r->f->n_insts + 1;
     const kir_ref end = r->s->steps[at].end, next = next_block(r, end + 1, to);
     nest n;
-    if (r->ahead || next == to || stores_to(r, at, end, SCHED_ARG) || !find_nest(r, next, &n))
+    if (r->ahead || next == to || stores_to(r, at, next, SCHED_ARG) || !find_nest(r, next, &n))
         return;
     bool *ahead = base_alloc_array(2 * n_insts, sizeof *ahead);
     if (!ahead) {

@@ -39,7 +39,8 @@ void gen_held_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n);
 /* Elements that a thread has of a temporary of that size. */
 int64_t gen_held_elements(const gen_render *r, int64_t size);
 
-/* render_ahead.c: what the loop behind the one at `at` reads is asked for, where it can be known so early; that loop's end. */
+/* render_ahead.c: what the loop behind the one at `at` reads is asked for, where it can be known so early and nothing stores in
+ * between; that loop's end. */
 void gen_ahead_ask(gen_render *r, kir_ref at, kir_ref to);
 void gen_ahead_done(gen_render *r, kir_ref at);
 

@@ -329,6 +329,12 @@ static void across(gpu_graphs *q) {
     out(&l, "add %m, %y");
     out(&l, "add %c, %g");
     finish(&l, q);
+    /* Loops within those whose iterations are all written out. */
+    gpu_graphs_add_text(q,
+                        "graph @g(%x: f32[64,32], %y: f32[64,8,32,4]) {\n  %e = exp %x\n"
+                        "  %b = reshape %e {shape=[64,1,32,1]}\n  %m = mul %y, %b\n"
+                        "  %s = amax %m {axis=3}\n  ret %m, %s\n}\n",
+                        false);
 }
 
 static void every_form(gpu_graphs *q, bool small) {
