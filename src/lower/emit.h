@@ -233,7 +233,7 @@ typedef struct lower_space {
     kir_ref row;
     bool fragment, tile;
     kir_ref col0, n_cols;
-    int64_t width; /* tile: n_cols */
+    int64_t width; /* n_cols at most */
 } lower_space;
 /* keep.c: fills L->keep of the members. */
 void lower_plan_keeps(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n);

@@ -94,7 +94,8 @@ rp_status lower_epilogue_build(lowerer *L, const pass_segment *s, const char *na
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->n_mats; i++) members[count++] = s->mats[i];
     for (uint32_t i = 0; i < s->n_nodes; i++) members[count++] = s->nodes[i];
-    lower_space space = {.row = row, .fragment = true, .col0 = col0, .n_cols = cols};
+    lower_space space = {
+        .row = row, .fragment = true, .col0 = col0, .n_cols = cols, .width = columns};
     RP_TRY(lower_members(L, &space, members, count));
     return kir_status(K, L->err);
 }

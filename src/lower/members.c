@@ -274,7 +274,7 @@ uint32_t lower_add_scratch(lowerer *L, rp_dtype dtype, int64_t elements) {
 }
 
 static int64_t item_elements(const members *m, const ir_shape *s) {
-    return m->s->fragment ? LOWER_COLUMNS : m->s->tile ? m->s->width : lower_row_count(m->L, s);
+    return m->s->fragment || m->s->tile ? m->s->width : lower_row_count(m->L, s);
 }
 
 static void keep_in_scratch(const members *m, ir_ref r) {
