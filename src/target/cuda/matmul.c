@@ -31,15 +31,18 @@ static bool quantizes(const lowerer *L, const pass_segment *s) {
  * all multiprocessors. Each node of an epilogue may have temporaries, for which there is not much room. */
 static bool is_wide(const lowerer *L, const pass_segment *s) {
     const ir_node *x = ir_node_at(L->g, ir_node_at(L->g, s->mats[0])->in[0]);
-    const int64_t columns = 2 * COLUMNS, rows = TARGET_TILE_ROWS / 2;
+    const int64_t columns = 2 * COLUMNS;
     pass_weights w;
     int64_t least, most;
-    if (s->n_mats > 1 || s->n_nodes > MOST_WIDE_NODES || quantizes(L, s) ||
-        !ir_dtype_is_real(x->dtype) || !pass_product_weights(L->g, s->mats[0], &w) || w.n % columns)
+    if (pass_is_packed_matmul(L->g, s->mats[0]) || s->n_mats > 1 || s->n_nodes > MOST_WIDE_NODES ||
+        quantizes(L, s) || !ir_dtype_is_real(x->dtype) ||
+        !pass_product_weights(L->g, s->mats[0], &w) || w.n % columns)
         return false;
     ir_dim_bounds(ir_graph_dims(L->g), lower_flat_rows(L, x), &least, &most);
     if (least <= TARGET_CUDA_ROWS) return false;
-    return least / rows >= WIDE_TILES || (least + rows - 1) / rows * (w.n / columns) >= WIDE_TILES;
+    const int64_t rows = target_tile_rows(most, w.n / columns, false),
+                  down = (least + rows - 1) / rows;
+    return down >= WIDE_TILES || down * (w.n / columns) >= WIDE_TILES;
 }
 
 /* Half as many where a step has few blocks, unless the epilogue needs blocks of 32; twice as many of large products. */
@@ -80,7 +83,7 @@ typedef struct cuda_segment {
     const char *frag;
     rp_dtype dtype, left; /* of the weights, of the rows */
     int64_t n_items, k, first_item, first_tile;
-    uint32_t n_mats, columns; /* columns of an item: 16 or 32 of every matrix */
+    uint32_t n_mats, columns; /* columns of an item: 16, 32 or 64 of every matrix */
     target_tile tile;         /* where rows are float and many */
 } cuda_segment;
 /* Rows, and which of the two ways of float rows there may be. */
