@@ -27,7 +27,7 @@ packages() { # those that it wants, one a line, as dpkg-query tells them
 }
 setup() { # WITHOUT [ARGUMENT]: a pattern of what is not installed
     fresh
-    ours sh cat
+    ours sh cat mkdir
     tool dpkg-query "cat $copy/have"
     tool apt-get "${apt-}"
     tool id "echo ${id:-0}"
@@ -35,7 +35,7 @@ setup() { # WITHOUT [ARGUMENT]: a pattern of what is not installed
     tool pip
     packages | grep -v "$1" >"$copy/have"
     rm -f "$said"
-    (PATH=$tools "$copy/scripts/setup.sh" ${2+"$2"} 2>&1)
+    (cd "$copy" && PATH=$tools scripts/setup.sh ${2+"$2"} 2>&1)
     echo $?
 }
 is setup_nothing 0 "$(setup none)"
@@ -54,10 +54,16 @@ is setup_without_browser "setup: installing chromium-headless-shell
 setup: no chromium-headless-shell here; a test is skipped
 0" "$(apt='case "$*" in *chromium*) exit 1 ;; esac' setup none test)"
 is setup_browser_by_nobody 0 "$(id=7 setup none test)"
+is setup_browser_not_now "setup: installing chromium-headless-shell
+setup: no chromium-headless-shell here; a test is skipped
+0" "$(apt='exit 100' setup none test)"
+id=7 setup none test >/dev/null
+tool sudo 'exit 1'
+is setup_asks_nobody "0 -n apt-get update -q" "$(cd "$copy" && PATH=$tools scripts/setup.sh test >/dev/null 2>&1; echo $?) $(told | sed -n 's/^sudo //p')"
 setup none test >/dev/null
 tool chromium
 : >"$said"
-is setup_has_browser "0 dpkg-query" "$(PATH=$tools "$copy/scripts/setup.sh" test 2>&1; echo $?) $(told | cut -d ' ' -f 1)"
+is setup_has_browser "0 dpkg-query" "$(cd "$copy" && PATH=$tools scripts/setup.sh test 2>&1; echo $?) $(told | cut -d ' ' -f 1)"
 is setup_root "setup: missing packages, and neither root nor sudo to install them; run as root: apt-get install gcc
 1" "$(id=7 setup '^gcc ')"
 id=7 setup '^gcc ' >/dev/null
