@@ -34,7 +34,9 @@ rp_status front_shapes_take(rp_jit *f, rp_error *err) {
         RP_TRY(rp_config_set(f->config, "cudagraph_capture_sizes=null", err));
     if (f->config->typed[CONFIG_ID_shapes_type])
         RP_TRY(rp_config_set(f->config, "dynamic_shapes_config.type=backed", err));
-    return f->n_own_sizes ? rp_config_set(f->config, "compile_sizes=[]", err) : RP_OK;
+    return f->n_own_sizes || f->config->compile_sizes.word
+               ? rp_config_set(f->config, "compile_sizes=[]", err)
+               : RP_OK;
 }
 
 /* What generates code can be measured. */

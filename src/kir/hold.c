@@ -73,10 +73,9 @@ static bool is_stored(const kir_func *f, uint32_t buf) {
 
 /* What is the same whenever its operands are: of indices, and an integer that nobody stores. */
 static bool is_repeated(const holder *h, const kir_inst *in) {
-    const kir_buf *b = &h->f->bufs[in->u.buf];
-    if (in->op == KIR_LOAD)
-        return kir_is_int(in->cls) && b->space == KIR_ARG && !is_stored(h->f, in->u.buf);
-    return in->cls == KIR_INDEX;
+    if (in->op != KIR_LOAD) return in->cls == KIR_INDEX;
+    return kir_is_int(in->cls) && h->f->bufs[in->u.buf].space == KIR_ARG &&
+           !is_stored(h->f, in->u.buf);
 }
 
 /* Whether r of block a is at each counter what q of block b is: made of the counter, and outside of both of the same. */

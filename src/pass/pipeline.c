@@ -80,8 +80,10 @@ static rp_status unknown_pass(const char *name, const char *const *also, uint32_
         base_buf_printf(&all, "%s%s", i ? ", " : "", known[i]);
     }
     for (uint32_t i = 0; i < n_also; i++) base_buf_printf(&all, ", %s", also[i]);
-    const char *near = base_str_nearest(name, known, N_PASSES);
-    if (!near) near = base_str_nearest(name, also, n_also);
+    const char *two[2] = {base_str_nearest(name, known, N_PASSES),
+                          base_str_nearest(name, also, n_also)};
+    if (!two[0]) two[0] = two[1];
+    const char *near = two[0] ? base_str_nearest(name, two, two[1] ? 2 : 1) : NULL;
     rp_status st = base_buf_status(&all, err);
     if (st == RP_OK)
         st = rp_fail(err, RP_CONFIG, "no pass %.60s; %s%s", name, near ? "nearest: " : "there are ",
