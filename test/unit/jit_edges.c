@@ -401,6 +401,9 @@ static void sizes_to_capture_are_of_models(void **state) {
     rp_output_free(jit_ok(f, &args));
     rp_jit_free(f);
     assert_int_equal(said.len, 0);
+    f = jit_by(o, "compile_sizes=cudagraph_capture_sizes cudagraph_capture_sizes=[]");
+    rp_output_free(jit_ok(f, &args));
+    rp_jit_free(f);
     heard_done(&said);
 }
 
