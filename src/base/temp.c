@@ -67,12 +67,17 @@ base_maker base_maker_self(void) {
     return m;
 }
 
+static bool is_gone(uint64_t pid) {
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
 base_fate base_maker_fate(const base_maker *m) {
     char state = 0;
     uint64_t start = 0;
     if (m->host != this_host() || m->pid == 0) return BASE_UNKNOWN;
-    if (kill((pid_t)m->pid, 0) != 0 && errno == ESRCH) return BASE_DEAD;
-    if (!read_stat(m->pid, &state, &start)) return BASE_UNKNOWN; /* hidden, or gone by now */
+    if (is_gone(m->pid)) return BASE_DEAD;
+    /* hidden, or gone by now */
+    if (!read_stat(m->pid, &state, &start)) return is_gone(m->pid) ? BASE_DEAD : BASE_UNKNOWN;
     if (start != m->start || state == 'Z' || state == 'X') return BASE_DEAD;
     return state == 'T' || state == 't' ? BASE_STOPPED : BASE_ALIVE;
 }
