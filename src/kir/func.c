@@ -55,6 +55,12 @@ const char *kir_class_name(kir_class c) {
     return names[c];
 }
 
+rp_dtype kir_class_dtype(kir_class c) {
+    static const rp_dtype types[] = {RP_DTYPE_I32, RP_DTYPE_F32, RP_DTYPE_I32,
+                                     RP_DTYPE_I64, RP_DTYPE_F64, RP_DTYPE_I32};
+    return types[c];
+}
+
 const char *kir_reduce_name(kir_reduce r) {
     static const char *const names[] = {"sum", "prod", "max", "min", "argmax", "chain"};
     return names[r];

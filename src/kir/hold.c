@@ -281,17 +281,10 @@ static void copy_block(holder *h, kir_ref block) {
     store_results(h, block, end);
 }
 
-static rp_dtype dtype_of(kir_class c) {
-    return c == KIR_F32   ? RP_DTYPE_F32
-           : c == KIR_F64 ? RP_DTYPE_F64
-           : c == KIR_I64 ? RP_DTYPE_I64
-                          : RP_DTYPE_I32;
-}
-
 static uint32_t add_temporary(holder *h, const char *name, uint32_t i, kir_class c, int64_t size) {
     char text[24];
     (void)snprintf(text, sizeof text, "%s%u", name, i);
-    return kir_add_buf(h->to, text, KIR_SCRATCH, dtype_of(c), 0, 0, size);
+    return kir_add_buf(h->to, text, KIR_SCRATCH, kir_class_dtype(c), 0, 0, size);
 }
 
 static void add_temporaries(holder *h) {

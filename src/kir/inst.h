@@ -23,6 +23,8 @@ typedef struct kir_op_info {
 } kir_op_info;
 const kir_op_info *kir_op_table(kir_op op);
 const char *kir_class_name(kir_class c);
+/* The type of a temporary that keeps a value of the class; an index is kept as i32. */
+rp_dtype kir_class_dtype(kir_class c);
 const char *kir_reduce_name(kir_reduce r);
 
 /* Appends as it is: no folding, no checks but memory and depth. Keeps the block stack and the ranges. */

@@ -107,19 +107,12 @@ static void place_item(stager *s, kir_ref q, kir_ref row) {
     }
 }
 
-static rp_dtype dtype_of(kir_class c) {
-    return c == KIR_F32   ? RP_DTYPE_F32
-           : c == KIR_F64 ? RP_DTYPE_F64
-           : c == KIR_I64 ? RP_DTYPE_I64
-                          : RP_DTYPE_I32;
-}
-
 static void add_temporaries(stager *s) {
     for (uint32_t i = 0; i < s->n; i++) {
         char name[24];
         (void)snprintf(name, sizeof name, "staged%u", i);
         s->temporary[i] = kir_add_buf(s->to, name, KIR_SCRATCH,
-                                      dtype_of(s->f->insts[s->load[i]].cls), 0, 0,
+                                      kir_class_dtype(s->f->insts[s->load[i]].cls), 0, 0,
                                       s->width * (ROWS + 1));
     }
 }
