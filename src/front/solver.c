@@ -145,6 +145,20 @@ static void check_mark(front_solver *s, const front_symbol *y) {
     violated(s, y, NULL, what);
 }
 
+void front_solver_again(front_solver *s) {
+    uint32_t n = 0, told = 0;
+    for (uint32_t i = 0; i < s->n_facts; i++) {
+        if (s->fact[i].postponed) {
+            base_free(s->fact[i].file);
+            continue;
+        }
+        told += i < s->told;
+        s->fact[n++] = s->fact[i];
+    }
+    s->n_facts = n;
+    s->told = told;
+}
+
 rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) {
     s->t = t;
     s->err = trace;
@@ -533,7 +547,7 @@ static void assume(front_solver *s, ir_dim a, rp_relation r, ir_dim b, bool must
         if (file) front_solver_told(s, file, line);
         kept->learnt = take_in(s, kept, a, b);
         if (kept->learnt) return;
-        if (must && again && !s->runs) s->n_facts--;
+        kept->postponed = must && again && !s->runs;
     }
     if (!must || again) return;
     const ptrdiff_t at = kept - s->fact;
@@ -596,7 +610,7 @@ void front_solver_told(void *solver, const char *file, uint32_t line) {
     for (; s->told < s->n_facts; s->told++) {
         s->fact[s->told].file = base_strdup(file);
         s->fact[s->told].line = line;
-        if (s->fact[s->told].must) log_fact(s, &s->fact[s->told]);
+        if (s->fact[s->told].must && !s->fact[s->told].postponed) log_fact(s, &s->fact[s->told]);
     }
 }
 

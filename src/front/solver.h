@@ -44,9 +44,11 @@ static inline int64_t front_symbol_value(const front_symbol *y, const uint64_t *
 typedef struct front_fact {
     ir_dim_code a, b;
     rp_relation r;
-    bool learnt;   /* the symbols have it */
-    bool must;     /* no question: shapes rely on it */
-    bool numbers;  /* and since no symbols have it, those that it is about are numbers */
+    bool learnt;  /* the symbols have it */
+    bool must;    /* no question: shapes rely on it */
+    bool numbers; /* and since no symbols have it, those that it is about are numbers */
+    bool
+        postponed; /* it came up behind what was learnt in this pass: the next one asks for it again */
     uint32_t pass; /* in which it came up */
     char *file;    /* who asked; NULL: not known */
     uint32_t line;
@@ -83,6 +85,10 @@ rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) RP_MU
 bool front_solver_reserve(front_solver *s, uint32_t n) RP_MUST_USE;
 /* Symbol i in the table. */
 ir_dim front_solver_size(front_solver *s, uint32_t i);
+
+/* Facts that were postponed go, since another pass begins. Where none does, since the pass ended at a break, they stay: nobody asks
+ * again for what an op wanted whose result is not used. */
+void front_solver_again(front_solver *s);
 
 /* A question of the function, as trace_oracle.ask. */
 rp_answer front_solver_ask(void *solver, ir_dim a, rp_relation r, ir_dim b, const char *file,

@@ -468,6 +468,7 @@ static rp_status trace_until_known(tracing *t, rp_error *err) {
         rp_status st = run_pass(t, &why);
         if (st == RP_NOMEM || out->began || out->sizes.refused || !out->sizes.changed)
             return st == RP_OK ? st : front_failed(t->f, st, &why, err);
+        front_solver_again(&out->sizes);
     }
     return rp_fail(err, RP_INVALID,
                    "%s: its questions on sizes differ each time that it is traced; ask of the "

@@ -372,6 +372,13 @@ static void compiled_ones_too(void **state) {
     }
 }
 
+/* A slice whose result is not used, behind what a branch teaches and in front of a break: its need is asked once. */
+static void needs_of_dead_ops_stay(void **state) {
+    (void)state;
+    fill();
+    (void)try_function(7102495, &jit_setups[0], RP_DYNAMIC_ALL, true);
+}
+
 static void functions_with_breaks_are_right(void **state) {
     uint32_t right = 0, n = (n_functions + 3) / 4;
     (void)state;
@@ -385,6 +392,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_serve_what_they_were_traced_for),
         cmocka_unit_test(compiled_ones_too),
+        cmocka_unit_test(needs_of_dead_ops_stay),
         cmocka_unit_test(functions_with_breaks_are_right),
     };
     if (runs_elsewhere()) n_functions /= 60; /* each graph is compiled */
