@@ -44,13 +44,12 @@ static inline int64_t front_symbol_value(const front_symbol *y, const uint64_t *
 typedef struct front_fact {
     ir_dim_code a, b;
     rp_relation r;
-    bool learnt;  /* the symbols have it */
-    bool must;    /* no question: shapes rely on it */
-    bool numbers; /* and since no symbols have it, those that it is about are numbers */
-    bool
-        postponed; /* it came up behind what was learnt in this pass: the next one asks for it again */
-    uint32_t pass; /* in which it came up */
-    char *file;    /* who asked; NULL: not known */
+    bool learnt;    /* the symbols have it */
+    bool must;      /* no question: shapes rely on it */
+    bool numbers;   /* and since no symbols have it, those that it is about are numbers */
+    bool postponed; /* the next pass, which knows more, asks for it again */
+    uint32_t pass;  /* in which it came up */
+    char *file;     /* who asked; NULL: not known */
     uint32_t line;
 } front_fact;
 

@@ -6,7 +6,10 @@
 
 #include "base/alloc.h"
 
-enum { MOST_AHEAD = 16 /* values of a thread */ };
+enum {
+    MOST_AHEAD = 16, /* values of a thread */
+    MOST_INDEX = 12  /* operations deep */
+};
 
 typedef struct nest {
     kir_ref outer, inner;
@@ -43,35 +46,31 @@ static bool find_nest(const gen_render *r, kir_ref at, nest *out) {
     return out->times && out->inner_times && stores_to(r, inner, inner_end, SCHED_ARG);
 }
 
-/* Whether `ref` is made of indices alone, and of what is known at `now`. Notes what of it is inside of the nest. */
-static bool is_known(const gen_render *r, const nest *n, kir_ref now, kir_ref ref, bool *needed) {
+/* Whether `ref` is made of indices alone, and of what is known at `now`. */
+static bool is_known(const gen_render *r, const nest *n, kir_ref now, kir_ref ref, int depth) {
     const kir_inst *in = &r->f->insts[ref];
     if (kir_is_global(in->op) || ref < now || ref == n->outer || ref == n->inner) return true;
-    if (ref < n->outer || in->cls != KIR_INDEX || in->op == KIR_TO_INDEX) return false;
-    needed[ref] = true;
+    if (ref < n->outer || in->cls != KIR_INDEX || in->op == KIR_TO_INDEX || depth == 0)
+        return false;
     for (uint32_t i = 0; i < in->n_in; i++)
-        if (!is_known(r, n, now, in->in[i], needed)) return false;
+        if (!is_known(r, n, now, in->in[i], depth - 1)) return false;
     return true;
 }
 
 /* The loads of the nest that can be asked for at `now`; needed: what their places are made of. Returns how many there are. */
 static int find_loads(const gen_render *r, const nest *n, kir_ref now, bool *ahead, bool *needed) {
     const kir_ref end = r->s->steps[n->inner].end;
-    bool *of_one = base_alloc_array((size_t)r->f->n_insts + 1, sizeof *of_one);
     int found = 0;
-    for (kir_ref at = n->inner + 1; of_one && at < end; at++) {
+    for (kir_ref at = n->inner + 1; at < end; at++) {
         const kir_inst *in = &r->f->insts[at];
         if (in->op != KIR_LOAD || !r->used[at] || r->s->places[in->u.buf].space != SCHED_ARG ||
-            (found + 1) * n->times * n->inner_times > MOST_AHEAD)
+            (found + 1) * n->times * n->inner_times > MOST_AHEAD ||
+            !is_known(r, n, now, in->in[0], MOST_INDEX))
             continue;
-        for (kir_ref i = 0; i < r->f->n_insts; i++) of_one[i] = false;
-        if (!is_known(r, n, now, in->in[0], of_one)) continue;
-        for (kir_ref i = 0; i < r->f->n_insts; i++) needed[i] = needed[i] || of_one[i];
+        gen_cuda_mark_index(r, n->outer, in->in[0], needed);
         ahead[at] = true;
         found++;
     }
-    if (!of_one) r->out->failed = true;
-    base_free(of_one);
     return found;
 }
 

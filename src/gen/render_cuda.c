@@ -99,11 +99,11 @@ void gen_cuda_aligned(gen_render *r, kir_ref loop) {
     base_buf_done(&b);
 }
 
-static void mark_index(const gen_render *r, kir_ref loop, kir_ref at, bool *needed) {
+void gen_cuda_mark_index(const gen_render *r, kir_ref loop, kir_ref at, bool *needed) {
     if (at <= loop || needed[at]) return;
     needed[at] = true;
     for (uint32_t i = 0; i < r->f->insts[at].n_in; i++)
-        mark_index(r, loop, r->f->insts[at].in[i], needed);
+        gen_cuda_mark_index(r, loop, r->f->insts[at].in[i], needed);
 }
 
 /* Where its vectors are, by the first of the iterations; those that are read. */
@@ -114,7 +114,7 @@ void gen_cuda_vectors(gen_render *r, kir_ref loop, bool *needed) {
         const kir_inst *in = &r->f->insts[at];
         if (!gen_cuda_is_vector(r, loop, at)) continue;
         const char *type = gen_elem_type(r->f->bufs[in->u.buf].dtype);
-        mark_index(r, loop, in->in[0], needed);
+        gen_cuda_mark_index(r, loop, in->in[0], needed);
         gen_line(r, "rk_vec<%s, %u> x%u;", type, n, at);
         if (in->op == KIR_STORE) gen_line(r, "%s *p%u;", type, at);
     }

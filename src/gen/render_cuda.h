@@ -22,6 +22,8 @@ void gen_cuda_open_times(gen_render *r, kir_ref at, int times);
 const char *gen_cuda_how(kir_reduce how);
 const char *gen_cuda_sum_type(kir_reduce how, kir_class c);
 
+/* Marks what the index at `at` is made of behind the beginning of `loop`. */
+void gen_cuda_mark_index(const gen_render *r, kir_ref loop, kir_ref at, bool *needed);
 /* Of a loop or reduction of which a thread takes neighbours: whether `at` is a vector of it, .. */
 bool gen_cuda_is_vector(const gen_render *r, kir_ref loop, kir_ref at);
 /* .. w<loop>: whether vectors may be read and written, nothing where there are none; .. */

@@ -1,6 +1,6 @@
 /* Matrix times matrix for packed weights, as CUDA C: layouts, order of additions and so every bit as in matmul.c.inc.
  *
- * A block takes an item, which is COLUMNS columns, 16 or 32 of every matrix of a segment, for up to RK_MM_ROWS rows, or of float rows those of a tile. For quantised
+ * A block takes an item, which is COLUMNS columns, 16, 32 or 64 of every matrix of a segment, for up to RK_MM_ROWS rows, or of float rows those of a tile. For quantised
  * weights each lane makes what one block of 32 contributes to one column, an exact integer dot and its scales; then one thread a
  * column adds the contributions of a row in ascending order. Weights do not change while a model runs, so the first of them are
  * under way before the kernels in front have ended. All threads of a block call these functions together; what they leave in
