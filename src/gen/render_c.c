@@ -232,11 +232,34 @@ static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "v%u = (rp_i32)w%u;", end, at);
 }
 
-static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
-    const kir_inst *in = &r->f->insts[at];
+/* Whether what stands in the block is done once or not at all, which vectors do under a mask. */
+static bool is_masked(const kir_func *f, kir_ref at) {
+    const kir_inst *in = &f->insts[at];
+    int64_t n;
+
+    return (in->op == KIR_IF || in->op == KIR_REDUCE) && !kir_const_value(f, in->in[0], &n) &&
+           f->ranges[in->in[0]].lo >= 0 && f->ranges[in->in[0]].hi <= 1;
+}
+
+static bool has_masks(const kir_func *f) {
+    for (kir_ref at = 0; at < f->n_insts; at++)
+        if (is_masked(f, at)) return true;
+    return false;
+}
+
+/* What the block at is begun with. */
+static void put_condition(gen_render *r, kir_ref at, char *out, size_t size) {
     char n[GEN_NAME_SIZE];
 
-    gen_text(r, in->in[0], n, sizeof n);
+    gen_text(r, r->f->insts[at].in[0], n, sizeof n);
+    (void)snprintf(out, size, is_masked(r->f, at) ? "(%s & one)" : "%s", n);
+}
+
+static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
+    const kir_inst *in = &r->f->insts[at];
+    char n[GEN_NAME_SIZE + 8];
+
+    put_condition(r, at, n, sizeof n);
     gen_line(r, "%s v%u;", gen_class_type(r->f->insts[end].cls), end);
     gen_line(r, "{");
     r->depth++;
@@ -257,9 +280,9 @@ static void put_unroll(gen_render *r, kir_ref at) {
 
 static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     const kir_inst *in = &r->f->insts[at];
-    char n[GEN_NAME_SIZE];
+    char n[GEN_NAME_SIZE + 8];
 
-    gen_text(r, in->in[0], n, sizeof n);
+    put_condition(r, at, n, sizeof n);
     switch (in->op) {
     case KIR_REDUCE: put_reduce(r, at, end); return;
     case KIR_PAR:
@@ -316,6 +339,10 @@ static void put_body(gen_render *r) {
     base_buf_puts(r->out, ")\n{\n");
     r->depth++;
     gen_line(r, "(void)dim;");
+    if (has_masks(f)) {
+        gen_line(r, "int one = 1;");
+        gen_line(r, "RP_HIDE(one);");
+    }
     gen_dims(r);
     gen_alone(r, 0, f->n_insts);
     gen_close(r);

@@ -13,6 +13,14 @@
 #define RP_VECTOR(bits) __attribute__((target("prefer-vector-width=" #bits)))
 #endif
 
+/* Hides the value of an integer. gcc before 12.4 and 13.2 makes a load under a mask that it knows, with AVX-512, a load of all
+ * lanes and a blend, which faults where another lane's memory is not there (its PR 110309). */
+#if !defined(__CUDACC__) && !defined(__clang__) && RP_ISA >= 2
+#define RP_HIDE(x) __asm__("" : "+r"(x))
+#else
+#define RP_HIDE(x) (void)(x)
+#endif
+
 RP_INLINE float rp_absf(float x) { return rp_fabsf(x); }
 
 /* Half to even. */
