@@ -232,18 +232,20 @@ static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "v%u = (rp_i32)w%u;", end, at);
 }
 
-/* Whether what stands in the block is done once or not at all, which vectors do under a mask. */
-static bool is_masked(const kir_func *f, kir_ref at) {
+/* Whether what stands in the block is done once or not at all, which vectors of the host do under a mask. */
+static bool is_masked(const gen_render *r, kir_ref at) {
+    const kir_func *f = r->f;
     const kir_inst *in = &f->insts[at];
     int64_t n;
 
-    return (in->op == KIR_IF || in->op == KIR_REDUCE) && !kir_const_value(f, in->in[0], &n) &&
-           f->ranges[in->in[0]].lo >= 0 && f->ranges[in->in[0]].hi <= 1;
+    return !r->cuda && (in->op == KIR_IF || in->op == KIR_REDUCE) &&
+           !kir_const_value(f, in->in[0], &n) && f->ranges[in->in[0]].lo >= 0 &&
+           f->ranges[in->in[0]].hi <= 1;
 }
 
-static bool has_masks(const kir_func *f) {
-    for (kir_ref at = 0; at < f->n_insts; at++)
-        if (is_masked(f, at)) return true;
+static bool has_masks(const gen_render *r) {
+    for (kir_ref at = 0; at < r->f->n_insts; at++)
+        if (is_masked(r, at)) return true;
     return false;
 }
 
@@ -252,7 +254,7 @@ static void put_condition(gen_render *r, kir_ref at, char *out, size_t size) {
     char n[GEN_NAME_SIZE];
 
     gen_text(r, r->f->insts[at].in[0], n, sizeof n);
-    (void)snprintf(out, size, is_masked(r->f, at) ? "(%s & one)" : "%s", n);
+    (void)snprintf(out, size, is_masked(r, at) ? "(%s & one)" : "%s", n);
 }
 
 static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
@@ -339,7 +341,7 @@ static void put_body(gen_render *r) {
     base_buf_puts(r->out, ")\n{\n");
     r->depth++;
     gen_line(r, "(void)dim;");
-    if (has_masks(f)) {
+    if (has_masks(r)) {
         gen_line(r, "int one = 1;");
         gen_line(r, "RP_HIDE(one);");
     }
