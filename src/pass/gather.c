@@ -1,7 +1,8 @@
 /* Gathers what an elementwise op reads rather than what it gives, where few rows of many are wanted: then the others are
  * never computed, nor stored. gather(f(a, b)) becomes f(gather(a), gather(b)); a reshape between them moves to a and b.
  *
- * It makes cross-entropy (the log-probabilities of one class a row) cost one element a row. */
+ * It makes cross-entropy (the log-probabilities of one class a row) cost one element a row; and what is the same in a row, its
+ * maximum say, is read where the row is, as no index need be divided for it. */
 #include "pass/passes.h"
 #include "pass/rebuild.h"
 
@@ -11,6 +12,9 @@
 typedef struct pusher {
     ir_graph *g;
     ir_ref idx;
+    ir_ref
+        place; /* idx before it was reshaped, where place i along its first axis is in [i * length, (i + 1) * length); or IR_NONE */
+    int64_t length;
     rp_error *err;
 } pusher;
 
@@ -59,6 +63,87 @@ static uint32_t count_nodes(const ir_graph *g, ir_ref table) {
     return count;
 }
 
+/* --- one row of the table for each of the index --------------------------------------------- */
+
+static const ir_node *behind_reshapes(const ir_graph *g, ir_ref *r) {
+    while (ir_node_at(g, *r)->op == IR_reshape) *r = ir_node_at(g, *r)->in[0];
+    return ir_node_at(g, *r);
+}
+
+static bool is_whole(const ir_node *n, int64_t *out) {
+    const double v = n->op == IR_const ? ir_attr_float(n, IR_ATTR_VALUE, 0) : 0.5;
+    *out = v > -1e15 && v < 1e15 ? (int64_t)v : 0;
+    return (double)*out == v;
+}
+
+typedef struct bounds {
+    int64_t lo, hi;
+} bounds;
+
+/* Of integers, as far as a clamp says them. */
+static bounds bounds_of(const ir_graph *g, ir_ref r, unsigned depth) {
+    const ir_node *n = behind_reshapes(g, &r);
+    int64_t v;
+    if (is_whole(n, &v)) return (bounds){v, v};
+    if ((n->op != IR_min && n->op != IR_max) || depth == 0) return (bounds){INT64_MIN, INT64_MAX};
+    const bounds a = bounds_of(g, n->in[0], depth - 1), b = bounds_of(g, n->in[1], depth - 1);
+    const bool min = n->op == IR_min;
+    return (bounds){(a.lo < b.lo) == min ? a.lo : b.lo, (a.hi < b.hi) == min ? a.hi : b.hi};
+}
+
+/* Whether r counts along the first axis of shape s, in steps of *length that its type holds all. */
+static bool counts_rows(const ir_graph *g, ir_ref r, const ir_shape *s, int64_t *length) {
+    const ir_node *n = ir_node_at(g, r);
+    const int64_t most = n->dtype == RP_DTYPE_I64   ? INT64_MAX
+                         : n->dtype == RP_DTYPE_I32 ? INT32_MAX
+                                                    : 0;
+    int64_t lo, hi;
+    if (n->op != IR_mul || n->shape.rank != s->rank || n->shape.dim[0] != s->dim[0]) return false;
+    ir_dim_bounds(ir_graph_dims(g), s->dim[0], &lo, &hi);
+    for (uint32_t i = 0; i < 2; i++) {
+        const ir_node *row = ir_node_at(g, n->in[i]);
+        if (row->op == IR_iota && row->shape.rank == s->rank && row->shape.dim[0] == s->dim[0] &&
+            ir_attr_int(row, IR_ATTR_AXIS, 0) == 0 &&
+            is_whole(ir_node_at(g, n->in[1 - i]), length) && *length > 0)
+            return hi <= most / *length;
+    }
+    return false;
+}
+
+/* Fills place and length. */
+static void find_place(pusher *p) {
+    ir_ref at = p->idx;
+    const ir_node *n = behind_reshapes(p->g, &at);
+    if (n->op != IR_add || n->shape.rank == 0) return;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!counts_rows(p->g, n->in[i], &n->shape, &p->length)) continue;
+        const bounds in_row = bounds_of(p->g, n->in[1 - i], 4);
+        if (in_row.lo >= 0 && in_row.hi < p->length) p->place = at;
+    }
+}
+
+/* Gives *out where r, broadcast along the last axis of shape s, is the same for a whole row of the index: r itself, in its shape. */
+static rp_status push_row(const pusher *p, ir_ref r, const ir_shape *s, ir_ref *out) {
+    const ir_shape *own = &ir_node_at(p->g, r)->shape;
+    ir_dims *t = ir_graph_dims(p->g);
+    *out = IR_NONE;
+    if (p->place == IR_NONE || own->rank != s->rank || !ir_dim_is(t, own->dim[own->rank - 1], 1) ||
+        !ir_dim_is(t, s->dim[s->rank - 1], p->length))
+        return RP_OK;
+    const ir_shape *idx = &ir_node_at(p->g, p->place)->shape;
+    ir_shape rows = {.rank = idx->rank, .dim = {idx->dim[0]}};
+    ir_dim all = ir_dim_const(t, 1);
+    for (uint32_t i = 0; i + 1 < s->rank; i++) {
+        if (own->dim[i] != s->dim[i]) return RP_OK;
+        all = ir_dim_mul(t, all, s->dim[i]);
+    }
+    if (all != idx->dim[0]) return RP_OK;
+    for (uint32_t i = 1; i < rows.rank; i++) rows.dim[i] = ir_dim_const(t, 1);
+    RP_TRY(as_shape(p, IR_reshape, r, &rows, out));
+    RP_TRY(as_shape(p, IR_broadcast, *out, idx, out));
+    return as_shape(p, IR_reshape, *out, &ir_node_at(p->g, p->idx)->shape, out);
+}
+
 /* The wanted rows of `table`. */
 static rp_status push(const pusher *p, ir_ref table, ir_ref *out) {
     const ir_node *n = computed_by(p->g, table);
@@ -68,6 +153,12 @@ static rp_status push(const pusher *p, ir_ref table, ir_ref *out) {
     for (uint32_t i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
         if (ir_node_at(p->g, in[i])->shape.rank == 0) continue; /* broadcasts as it is */
+        ir_ref row;
+        RP_TRY(push_row(p, in[i], &n->shape, &row));
+        if (row != IR_NONE) {
+            in[i] = row;
+            continue;
+        }
         RP_TRY(as_shape(p, IR_broadcast, in[i], &n->shape, &in[i]));
         RP_TRY(as_shape(p, IR_reshape, in[i], to, &in[i]));
         RP_TRY(push(p, in[i], &in[i]));
@@ -78,12 +169,13 @@ static rp_status push(const pusher *p, ir_ref table, ir_ref *out) {
 static rp_status rewrite(pass_rebuild *b, ir_ref r, ir_ref *out) {
     const ir_node *n = ir_node_at(b->in, r);
     if (n->op != IR_gather) return RP_OK;
-    const pusher p = {.g = b->out, .idx = b->map[n->in[1]], .err = b->err};
+    pusher p = {.g = b->out, .idx = b->map[n->in[1]], .place = IR_NONE, .err = b->err};
     ir_ref table = b->map[n->in[0]];
     uint32_t count = count_nodes(p.g, table);
     if (count == 0 || count > MAX_NODES ||
         !few_rows(p.g, &ir_node_at(p.g, table)->shape, &ir_node_at(p.g, p.idx)->shape))
         return RP_OK;
+    find_place(&p);
     return push(&p, table, out);
 }
 
