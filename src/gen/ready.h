@@ -9,36 +9,33 @@
 
 /* X(name, arguments). Sizes in innermost loops are multiples of 16; by64: of 64. Columns that are summed are of multiples of 2048 rows; by128: of 128. Rows that are not long have 4096 elements at most,
  * of longer ones a sum has chunks. */
-#define GEN_READY_LIST(X)       \
-    X(softmax, 2)               \
-    X(softmax_by64, 2)          \
-    X(softmax_long, 2)          \
-    X(rms_norm, 3)              \
-    X(rms_norm_long, 3)         \
-    X(layer_norm, 4)            \
-    X(layer_norm_long, 4)       \
-    X(mean_var, 3)              \
-    X(column_sum, 2)            \
-    X(column_sum_by128, 2)      \
-    X(mean, 2)                  \
-    X(cross_entropy_targets, 2) \
-    X(cross_entropy_places, 2)  \
-    X(cross_entropy_rows, 5)    \
-    X(cross_entropy_losses, 5)  \
-    X(silu_mul, 3)              \
-    X(gelu, 2)                  \
-    X(gelu_bias, 3)             \
-    X(gelu_tanh, 2)             \
-    X(add, 3)                   \
-    X(linear_bias, 4)           \
-    X(linear_bias_gelu, 4)      \
-    X(linear_add, 4)            \
-    X(linear_silu_mul, 3)       \
-    X(linear_mul_silu, 3)       \
-    X(causal_mask, 1)           \
-    X(causal_masks, 2)          \
-    X(heads_to_rows, 2)         \
-    X(heads_to_rows_by16, 2)    \
+#define GEN_READY_LIST(X)    \
+    X(softmax, 2)            \
+    X(softmax_by64, 2)       \
+    X(softmax_long, 2)       \
+    X(rms_norm, 3)           \
+    X(rms_norm_long, 3)      \
+    X(layer_norm, 4)         \
+    X(layer_norm_long, 4)    \
+    X(mean_var, 3)           \
+    X(column_sum, 2)         \
+    X(column_sum_by128, 2)   \
+    X(mean, 2)               \
+    X(cross_entropy_rows, 3) \
+    X(silu_mul, 3)           \
+    X(gelu, 2)               \
+    X(gelu_bias, 3)          \
+    X(gelu_tanh, 2)          \
+    X(add, 3)                \
+    X(linear_bias, 4)        \
+    X(linear_bias_gelu, 4)   \
+    X(linear_add, 4)         \
+    X(linear_silu_mul, 3)    \
+    X(linear_mul_silu, 3)    \
+    X(causal_mask, 1)        \
+    X(causal_masks, 2)       \
+    X(heads_to_rows, 2)      \
+    X(heads_to_rows_by16, 2) \
     X(rows_joined, 3)
 
 enum { GEN_READY_WORDS = 48 };

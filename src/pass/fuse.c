@@ -152,6 +152,8 @@ rp_status pass_refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
     return RP_OK;
 }
 
+const char pass_elsewhere[] = "another group saves more";
+
 static const char *why_elsewhere(const fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
     pass_group_kind kind = u->f->groups[gi].kind, own = u->f->groups[u->f->group_of[r]].kind;
@@ -161,7 +163,7 @@ static const char *why_elsewhere(const fuser *u, ir_ref r, uint32_t gi) {
                    ? "weights of another format"
                    : "a product begins a kernel";
     if (kind == PASS_MATMUL) return "no epilogue of the product";
-    return own == PASS_MATMUL ? "in the epilogue of a product" : "another group saves more";
+    return own == PASS_MATMUL ? "in the epilogue of a product" : pass_elsewhere;
 }
 
 /* The other groups that share data with r have a reason, too, why it is not in them, or are counted. */
@@ -392,8 +394,7 @@ static void count_switched(const fuser *u, ir_ref r, const pass_group *gr) {
     }
 }
 
-/* Whether what many threads could share would become the work of few. */
-static bool loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const pass_rows *left) {
+bool pass_loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const pass_rows *left) {
     const ir_shape *s = &ir_node_at(u->g, r)->shape;
     const ir_shape *has = &ir_node_at(u->g, gr->nodes[0])->shape;
     return pass_most_rows(u->g, left) < FEW_ROWS &&
@@ -472,7 +473,7 @@ static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
     if (common.n == 0) return "memory deps did not match";
     const char *runs = pass_why_no_runs(u, r, c, &common);
     if (runs) return runs;
-    if (loses_threads(u, r, gr, &common)) return "too few rows for threads";
+    if (pass_loses_threads(u, r, gr, &common)) return "too few rows for threads";
     if (asks_all_parts(u, r, c->group)) return "each element would ask all parts of a concat";
     if (reduces_parts(u, r, c->group, common.at[common.n - 1]))
         return "a reduction would choose among the parts of a concat";
@@ -585,6 +586,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         {&u->with_left, sizeof *u->with_left},
         {&u->rows, sizeof *u->rows},
         {&u->refused, sizeof *u->refused},
+        {&u->into, sizeof *u->into},
         {&u->turned.reads, sizeof *u->turned.reads},
         {&u->turned.ends, sizeof *u->turned.ends},
     };
@@ -594,6 +596,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         memcpy(arrays[i].field, &p, sizeof p);
     }
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
+    memset(u->into, 0xff, n * sizeof *u->into);
     for (uint32_t r = 0; r < n; r++) u->turned.reads[r] = u->turned.ends[r] = IR_NONE;
     return RP_OK;
 }

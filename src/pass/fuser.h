@@ -53,6 +53,7 @@ typedef struct fuser {
     uint32_t *candidate_of, n_rounds, *round; /* by group */
     uint32_t *stamp, n_stamps;                /* by ref: the last count of bytes that saw it */
     ir_ref *refused;                          /* by group: the last node that was, and 1 */
+    uint32_t *into; /* merge.c: by group, the one that has its nodes now, or NO_GROUP */
     /* matmuls, by ref */
     pass_list *
         with_left; /* groups of products with this left operand, one for each format of weights that join */
@@ -93,6 +94,12 @@ bool pass_reads_overwritten(const fuser *u, ir_ref r);
 rp_status pass_count_far(fuser *u, ir_ref r) RP_MUST_USE;
 
 rp_status pass_refuse(fuser *u, ir_ref r, uint32_t group, const char *why) RP_MUST_USE;
+/* Whether what many threads could share, of r or of the group, would become the work of few: `left` are the rows of both. */
+bool pass_loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const pass_rows *left);
+/* Why a node is not in a loop that it could be in, and is in another one. */
+extern const char pass_elsewhere[];
+/* After placing: loops that only one other loop reads become part of it, where each of its reads could. Empty groups are left. */
+rp_status pass_merge_loops(fuser *u) RP_MUST_USE;
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */
 rp_status pass_settle_groups(fuser *u) RP_MUST_USE;
 /* On the channel fusion: rounds, and with "+fusion" candidates, fusions and refusals. */

@@ -228,7 +228,7 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t n) {
 
 /* Each group as early as what it reads from allows, the first made first. */
 static rp_status order_groups(fuser *u) {
-    uint32_t n = u->f->n_groups, done = 0, n_heap = 0;
+    uint32_t n = u->f->n_groups, done = 0, kept = 0, n_heap = 0;
     uint32_t *where = base_arena_array(u->f->arena, n + 1u, sizeof *where);
     uint32_t *waits = base_arena_array(u->f->arena, n + 1u, sizeof *waits);
     uint32_t *heap = base_arena_array(u->f->arena, n + 1u, sizeof *heap);
@@ -244,23 +244,26 @@ static rp_status order_groups(fuser *u) {
     }
     while (n_heap > 0) {
         uint32_t best = heap_pop(heap, --n_heap);
-        sorted[done] = u->f->groups[best];
-        where[best] = done++;
+        done++;
+        where[best] = kept;
+        if (u->into[best] == NO_GROUP) sorted[kept++] = u->f->groups[best];
         for (uint32_t k = 0; k < behind[best].n; k++)
             if (--waits[behind[best].at[k]] == 0) heap_push(heap, n_heap++, behind[best].at[k]);
     }
     if (done < n) return rp_fail(u->err, RP_INTERNAL, "fusion made a cycle");
     u->f->groups = sorted;
+    u->f->n_groups = kept;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
         if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
-    /* A node that sank may be where it was refused before. */
-    uint32_t kept = 0;
+    /* A node that sank, or whose loop became part of another, may be where it was refused before. */
+    uint32_t n_refusals = 0;
     for (uint32_t i = 0; i < u->f->n_refusals; i++) {
         pass_refusal x = u->f->refusals[i];
+        while (u->into[x.group] != NO_GROUP) x.group = u->into[x.group];
         x.group = where[x.group];
-        if (u->f->group_of[x.node] != x.group) u->f->refusals[kept++] = x;
+        if (u->f->group_of[x.node] != x.group) u->f->refusals[n_refusals++] = x;
     }
-    u->f->n_refusals = kept;
+    u->f->n_refusals = n_refusals;
     return RP_OK;
 }
 
@@ -287,6 +290,7 @@ static void mark_all_stored(fuser *u) {
 
 rp_status pass_settle_groups(fuser *u) {
     RP_TRY(sink_epilogues(u));
+    RP_TRY(pass_merge_loops(u));
     for (uint32_t i = 0; i < u->f->n_groups; i++) {
         pass_group *gr = &u->f->groups[i];
         if (gr->kind == PASS_LOOP) gr->rows = gr->by.at[gr->by.n - 1];

@@ -152,10 +152,7 @@ static const struct made {
     {ELEMENTS, "column_sum", "red_", column_sum, 2048, 1024},
     {ELEMENTS, "column_sum_by128", "red_", column_sum, 1024, 1024}, /* no multiple of 2048 */
     {ELEMENTS, "mean", "red_", mean, 1, 512},
-    {ELEMENTS, "cross_entropy_targets", "poi_fused_min_max", cross_entropy, 512, 32000},
-    {ELEMENTS, "cross_entropy_places", "poi_fused_mul_add", cross_entropy, 512, 32000},
-    {ELEMENTS, "cross_entropy_rows", "red_fused_amax", cross_entropy, 512, 32000},
-    {ELEMENTS, "cross_entropy_losses", "poi_fused_gather", cross_entropy, 512, 32000},
+    {ELEMENTS, "cross_entropy_rows", "red_fused_min_max", cross_entropy, 512, 32000},
     {ELEMENTS, "silu_mul", "poi_", silu_mul, 64, 4096},
     {ELEMENTS, "gelu", "poi_", gelu, 64, 4096},
     {ELEMENTS, "gelu_bias", "poi_", gelu_bias, 64, 4096},
