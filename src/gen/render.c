@@ -425,10 +425,13 @@ static void put_from_int(gen_render *r, const kir_inst *in) {
     gen_expr(r, was_float(r, in->in[0]) ? guarded : "(float)a", in->in);
 }
 
-/* From or to f64. */
+/* From or to f64. A comparison is asked, not converted: ptxas 13.0 takes one 0 or 1 in f64 for another where they share a register. */
 static void put_convert_wide(gen_render *r, const kir_inst *in) {
-    bool was_int = kir_is_int(r->f->insts[in->in[0]].cls);
-    if (in->cls == KIR_F64)
+    const kir_inst *from = &r->f->insts[in->in[0]];
+    bool was_int = kir_is_int(from->cls);
+    if (r->cuda && from->op == KIR_ALU && ir_op_compares(from->u.alu) && from->cls == KIR_F64)
+        gen_expr(r, in->cls == KIR_F32 ? "a != 0.0 ? 1.0f : 0.0f" : "a != 0.0 ? 1 : 0", in->in);
+    else if (in->cls == KIR_F64)
         gen_expr(r, was_int && was_float(r, in->in[0]) ? "rk_f64_from_int(a)" : "(double)a",
                  in->in);
     else

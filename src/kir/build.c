@@ -115,10 +115,18 @@ void kir_end(kir_func *f) {
     (void)kir_append(f, (kir_inst){.op = KIR_END, .cls = KIR_VOID});
 }
 
-/* The condition of where takes the class of the values it chooses between. */
+/* The comparison that r is, in whatever class; KIR_NONE for any other value. */
+static kir_ref comparison(const kir_func *f, kir_ref r) {
+    while (f->insts[r].op == KIR_CVT) r = f->insts[r].in[0];
+    return f->insts[r].op == KIR_ALU && ir_op_compares(f->insts[r].u.alu) ? r : KIR_NONE;
+}
+
+/* The condition of where takes the class of the values it chooses between. A comparison gives 0 or 1 there, without a way through f32. */
 static kir_ref match_condition(kir_func *f, ir_op op, kir_ref cond, kir_ref value) {
     kir_class to = f->insts[value].cls;
     if (op != IR_where || f->insts[cond].cls == to) return cond;
+    const kir_ref asked = comparison(f, cond);
+    if (asked != KIR_NONE) return kir_cvt(f, to, asked);
     if (f->insts[cond].cls != KIR_F32) return kir_cvt(f, to, cond);
     /* 0.5 is true, but truncates to 0. */
     return kir_cvt(f, to, kir_alu(f, IR_ne, cond, kir_const_f(f, 0.0), KIR_NONE));
