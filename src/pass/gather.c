@@ -175,7 +175,7 @@ static rp_status rewrite(pass_rebuild *b, ir_ref r, ir_ref *out) {
     if (count == 0 || count > MAX_NODES ||
         !few_rows(p.g, &ir_node_at(p.g, table)->shape, &ir_node_at(p.g, p.idx)->shape))
         return RP_OK;
-    find_place(&p);
+    if (ir_node_at(p.g, table)->shape.rank == 1) find_place(&p); /* else an index is of rows */
     return push(&p, table, out);
 }
 
