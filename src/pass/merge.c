@@ -57,6 +57,14 @@ static bool note_read(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     return true;
 }
 
+/* Rotary embeddings have switches of their own. */
+static bool turns(const fuser *u, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (u->turned.reads[gr->nodes[i]] != IR_NONE || u->turned.ends[gr->nodes[i]] != IR_NONE)
+            return true;
+    return false;
+}
+
 static bool is_simple(const fuser *u, const pass_group *gr) {
     for (uint32_t i = 0; i < gr->n_nodes; i++) {
         const ir_node *n = ir_node_at(u->g, gr->nodes[i]);
@@ -72,7 +80,8 @@ static bool merges(merger *m, uint32_t a, uint32_t b, pass_rows *by) {
     fuser *u = m->u;
     const pass_group *from = &u->f->groups[a], *to = &u->f->groups[b];
     if (from->kind != PASS_LOOP || to->kind != PASS_LOOP || m->may[a].n == 0 ||
-        from->n_nodes + to->n_nodes > PASS_MAX_FUSION || !is_simple(u, from))
+        from->n_nodes + to->n_nodes > PASS_MAX_FUSION || !is_simple(u, from) || turns(u, from) ||
+        turns(u, to))
         return false;
     for (uint32_t i = 0; i < m->may[a].n; i++) m->marked[m->may[a].at[i]] = a + 1;
     *by = pass_common_rows(&to->by, &from->by, UINT32_MAX);
