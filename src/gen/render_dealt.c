@@ -154,6 +154,14 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, gen_cuda_team_name(r, at), how, at);
 }
 
+/* o<at> and m<at>: the chunk, from h<at> on, of the half of a warp. */
+static void put_own_chunk(gen_render *r, kir_ref at, const char *n) {
+    gen_line(
+        r,
+        "const long long o%u = h%u + threadIdx.x / %d * %d, m%u = o%u + %d < %s ? o%u + %d : %s;",
+        at, at, LANES, KIR_CHUNK, at, at, KIR_CHUNK, n, at, KIR_CHUNK, n);
+}
+
 /* Each half of a warp sums a chunk of its own, whose lanes are its threads; their sums are joined in order, so many at a time. */
 static void put_halves(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
@@ -165,10 +173,7 @@ static void put_halves(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "double t%u = 0.0;", at);
     gen_open(r, "for (long long h%u = 0; h%u < %s; h%u += %d)", at, at, n, at,
              (int)halves * KIR_CHUNK);
-    gen_line(
-        r,
-        "const long long o%u = h%u + threadIdx.x / %d * %d, m%u = o%u + %d < %s ? o%u + %d : %s;",
-        at, at, LANES, KIR_CHUNK, at, at, KIR_CHUNK, n, at, KIR_CHUNK, n);
+    put_own_chunk(r, at, n);
     gen_line(r, "%s a%u = %s;", type, at, l.start);
     gen_open(r, "for (long long c%u = o%u; c%u < m%u; c%u += %d)", at, at, at, at, at,
              rounds * LANES);
@@ -182,23 +187,40 @@ static void put_halves(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "v%u = (%s)t%u;", end, type, at);
 }
 
+/* As a sum in halves, but from the end on: that sum reads next what was read last. */
+static void open_backwards(gen_render *r, kir_ref at, const char *n, int rounds) {
+    const int all = (int)(r->s->launch.threads / LANES) * KIR_CHUNK;
+    gen_open(r, "for (long long h%u = (%s - 1) / %d * %d; h%u >= 0; h%u -= %d)", at, n, all, all,
+             at, at, all);
+    put_own_chunk(r, at, n);
+    gen_open(r, "for (long long c%u = o%u + %d; c%u >= o%u; c%u -= %d)", at, at,
+             KIR_CHUNK - rounds * LANES, at, at, at, rounds * LANES);
+    gen_line(r, "if (c%u >= m%u) continue;", at, at);
+}
+
 /* Maxima, minima and what integers have: no order, but for which of two zeros, or of two NaNs, it is; those are looked for again. */
 static void put_any_order(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const kir_class cls = r->f->insts[r->f->insts[end].in[0]].cls;
     const char *type = gen_class_type(cls), *how = gen_cuda_how(r->f->insts[at].u.reduce);
     const unsigned threads = r->s->launch.threads;
     const int rounds = r->s->steps[at].rounds;
-    const loads l = {gen_neutral(r->f->insts[at].u.reduce, cls), "threadIdx.x", rounds, threads};
+    const bool halves = r->s->steps[at].halves;
+    const loads l = {gen_neutral(r->f->insts[at].u.reduce, cls),
+                     halves ? "rk_half_lane()" : "threadIdx.x", rounds, halves ? LANES : threads};
 
     gen_line(r, "{");
     r->depth++;
     gen_line(r, "%s a%u = %s;", type, at, l.start);
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at,
-             threads * (unsigned)rounds);
+    if (halves)
+        open_backwards(r, at, n, rounds);
+    else
+        gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at,
+                 threads * (unsigned)rounds);
     put_loads(r, at, end, n, &l);
     gen_line(r, "a%u = rk_join<%s>(a%u, rk_in_pairs<%s, %d>::of(e%u));", at, how, at, how, rounds,
              at);
     gen_close(r);
+    if (halves) gen_close(r);
     gen_line(r, "v%u = rk_block_any<%s, %u>(a%u);", end, how, threads, at);
     gen_close(r);
     if (kir_is_int(cls)) return;
@@ -287,7 +309,7 @@ void gen_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         put_rounds_argmax(r, at, end, n);
     else if (best)
         put_dealt_argmax(r, at, end, n);
-    else if (step->halves && !r->item)
+    else if (step->halves && step->chunks && !r->item)
         put_halves(r, at, end, n);
     else if (!goes_at_once(r, at))
         put_dealt(r, at, end, n);

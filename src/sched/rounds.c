@@ -3,7 +3,7 @@
  * Between rounds the threads wait for one another, so what a round loads is asked for that many rounds ahead. Few threads with many
  * loads on their way leave room for other blocks of the multiprocessor, which work while the lanes of a row are summed by few of them; where a
  * launch has few items there are not enough of them, and a row has more threads. Of a long sum each half of a warp has a chunk, and more threads
- * than those would wait for them. */
+ * than those would wait for them; a maximum in front of it is dealt in the same way, from the end on. */
 #include "sched/rules.h"
 
 enum {
@@ -17,7 +17,9 @@ enum {
     MOST_ALONE = 1024,     /* .. and where they are few; RK_BLOCK */
     LEAST_OF_CHUNKS = 128, /* threads of a row that has chunks */
     LEAST_CHUNKS = 2,      /* of a sum, and more, for halves of warps to have one each, .. */
-    MOST_IDLE = 4          /* .. where so many times as many threads are there at most */
+    MOST_IDLE = 4,         /* .. where so many times as many threads are there at most */
+    RESIDENT =
+        512 /* threads of a multiprocessor by which a compiler spends registers where rows are read twice */
 };
 
 bool sched_may_have_rounds(const sched *s, kir_ref at) {
@@ -87,10 +89,32 @@ uint32_t sched_threads_of_rows(const sched *s) {
     return threads;
 }
 
+/* Whether a sum in halves comes behind a maximum or minimum of as many elements: the order of these is free, and what they read last the
+ * sum reads first, from the cache. */
+static bool leads_halves(const sched *s, kir_ref at) {
+    const kir_func *f = s->f;
+    const kir_reduce how = f->insts[at].u.reduce;
+    if ((how != KIR_MAX && how != KIR_MIN) || !s->steps[at].rounds) return false;
+    for (kir_ref i = at; i < s->steps[at].end; i++)
+        if (f->insts[i].op == KIR_STORE) return false;
+    for (kir_ref i = s->steps[at].end; i < f->n_insts; i++)
+        if (f->insts[i].op == KIR_REDUCE && f->insts[i].u.reduce == KIR_SUM && s->steps[i].halves &&
+            f->insts[i].in[0] == f->insts[at].in[0])
+            return true;
+    return false;
+}
+
 void sched_fit_rounds(sched *s) {
-    for (kir_ref at = 0; at < s->f->n_insts; at++)
-        if (s->f->insts[at].op == KIR_REDUCE) {
+    const kir_func *f = s->f;
+    for (kir_ref at = 0; at < f->n_insts; at++)
+        if (f->insts[at].op == KIR_REDUCE) {
             s->steps[at].rounds = (uint8_t)rounds_of(s, at, s->launch.threads);
             s->steps[at].halves = s->steps[at].rounds && has_halves(s, at, s->launch.threads);
         }
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        if (f->insts[at].op != KIR_REDUCE || !leads_halves(s, at)) continue;
+        s->steps[at].rounds = AT_ONCE;
+        s->steps[at].halves = true;
+        if (s->launch.threads <= RESIDENT) s->launch.at_once = RESIDENT / s->launch.threads;
+    }
 }

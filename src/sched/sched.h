@@ -40,7 +40,8 @@ typedef struct sched_step {
     bool barrier;    /* the team waits in front and behind; items: behind each */
     uint8_t part;    /* of a block right inside of items: which part of them it belongs to */
     bool chunks;     /* of a sum: there may be more than one of KIR_CHUNK */
-    bool halves;     /* of a sum with rounds: each half of a warp takes a chunk */
+    bool
+        halves; /* of a sum with rounds, and of a maximum or minimum in front of it: each half of a warp takes a chunk */
     uint8_t wide; /* of THREAD: iterations that a thread takes side by side, with vectors; 0: one */
     bool
         held; /* of THREAD in a block: the iterations of a thread are written out, their temporaries in registers */

@@ -65,7 +65,9 @@ static bool covers(const sched *s, kir_ref at) {
 static rp_status check_chunks(const sched *s, kir_ref at, rp_error *err) {
     const sched_step *step = &s->steps[at];
     const uint32_t threads = s->launch.threads;
-    if (step->halves && (!step->rounds || !step->chunks))
+    const kir_reduce how = s->f->insts[at].u.reduce;
+    const bool free = how == KIR_MAX || how == KIR_MIN;
+    if (step->halves && (!step->rounds || (!step->chunks && !free)))
         return BAD(s, at, err, "halves without chunks in rounds");
     if (step->halves && KIR_CHUNK % (step->rounds * SCHED_LANES))
         return BAD(s, at, err, "chunks of %d in %u rounds of half a warp", KIR_CHUNK, step->rounds);
