@@ -56,15 +56,20 @@ rp_status compile_nvrtc_keep(const compile_nvrtc *n, const char *code, size_t si
                              base_hash128 key, cache_store *store, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], *at = NULL;
-    base_buf path;
+    base_buf plain, path;
     base_hash_hex(key, hex);
+    base_buf_init(&plain, 0);
     base_buf_init(&path, 0);
-    base_buf_printf(&path, "%s/%s.cubin", n->scratch, hex);
+    base_buf_printf(&plain, "%s/%s.cubin", n->scratch, hex);
+    /* Whoever shares the folder, as processes that were forked do, may have the same key under way. */
+    if (!plain.failed) base_temp_name(plain.data, &path);
+    RP_TRY_OUT(base_buf_status(&plain, err));
     RP_TRY_OUT(base_buf_status(&path, err));
     RP_TRY_OUT(base_file_write_atomic(path.data, code, size, err));
     RP_TRY_OUT(cache_put_code(store, key, compile_nvrtc_bits(n->arch), path.data, &at, err));
 out:
     base_free(at);
+    base_buf_done(&plain);
     base_buf_done(&path);
     return st;
 }
