@@ -205,6 +205,18 @@ static void long_rows(gpu_graphs *q, const char *type, bool small) {
     }
 }
 
+/* A maximum and a minimum in front of the sum that reads the same: these go from the end on. */
+static void long_softmax(gpu_graphs *q, int rows, int length) {
+    char text[400];
+    (void)snprintf(
+        text, sizeof text,
+        "graph @g(%%a: f32[%d,%d]) {\n  %%m = amax %%a {axis=1, keep=true}\n"
+        "  %%n = amin %%a {axis=1, keep=true}\n  %%d = sub %%a, %%m\n  %%e = exp %%d\n"
+        "  %%s = sum %%e {axis=1, keep=true}\n  %%r = add %%s, %%n\n  ret %%m, %%n, %%r\n}\n",
+        rows, length);
+    gpu_graphs_add_text(q, text, false);
+}
+
 /* Both operands computed: layouts, batches that are shared, chunks of k and an epilogue. */
 static void products(gpu_graphs *q, const char *x, const char *w) {
     static const char inputs[] = "%a: f32[2,T,300], %b: f32[2,300,37], %c: f32[37,300], %d: "
@@ -355,6 +367,8 @@ static void every_form(gpu_graphs *q, bool small) {
         shared_scatters(q, others[i], i < 3 ? joins[i + 1] : "scatter", i % 2 ? "i64" : "i32");
     }
     for (size_t i = 0; i < (small ? 1 : 4); i++) long_rows(q, values[i], small);
+    long_softmax(q, 130, 8193);
+    if (!small) long_softmax(q, 200, 33000);
     products(q, "f32", "f32");
     across(q);
     few(q);
