@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-enum { FIRST_RUNS = 4, MORE_RUNS = 28 };
+enum { FIRST_RUNS = 4, MORE_RUNS = 124 };
 
 /* --- units in the last place ---------------------------------------------------------- */
 

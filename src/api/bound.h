@@ -18,7 +18,7 @@ typedef struct api_difference {
     double want, got, ulps, bound; /* bound: in ulps, too */
 } api_difference;
 
-/* Compares got with want, both of t. Equal bits cost nothing more; else the interpreter runs 4 times, and 28 times more before a difference
+/* Compares got with want, both of t. Equal bits cost nothing more; else the interpreter runs 4 times, and 124 times more before a difference
  * is said to be one. */
 rp_status api_difference_find(const api_trial *t, const api_values *want, const api_values *got,
                               api_difference *out, rp_error *err) RP_MUST_USE;

@@ -582,7 +582,7 @@ static void what_is_left_is_that_of_the_file(void **state) {
 
 /* An op that gives something else in one of its calls, and when the next pass is asked of: behind two for that one, and those that say
  * how far roundings reach. */
-enum { ROUNDED_CALLS = 32 };
+enum { ROUNDED_CALLS = 128 };
 static uint32_t n_calls, wrong_call = UINT32_MAX;
 
 static rp_status drift(const rp_op_call *call, rp_buffer *args, uint32_t n_args, rp_error *err) {
