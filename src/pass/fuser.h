@@ -100,6 +100,8 @@ bool pass_loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const pa
 extern const char pass_elsewhere[];
 /* After placing: loops that only one other loop reads become part of it, where each of its reads could. Empty groups are left. */
 rp_status pass_merge_loops(fuser *u) RP_MUST_USE;
+/* The group that has the nodes of a group since: itself where it is part of none. */
+uint32_t pass_merged_into(const fuser *u, uint32_t group);
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */
 rp_status pass_settle_groups(fuser *u) RP_MUST_USE;
 /* On the channel fusion: rounds, and with "+fusion" candidates, fusions and refusals. */

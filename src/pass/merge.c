@@ -1,8 +1,7 @@
 /* Loops that become part of the one loop that reads them.
  *
  * Placing decides by node: one that reads from two loops joins one of them, and the other one stores what it makes. Where
- * nothing but that loop reads it, and every node that does could have joined it, its nodes are computed where they are
- * read. */
+ * no other group reads it, and every node that does could have joined it, its nodes are computed where they are read. */
 #include <string.h>
 
 #include "pass/fuser.h"
@@ -16,13 +15,12 @@ typedef struct merger {
     pass_list *may;   /* by group: nodes that could have joined it */
     uint32_t *marked; /* by ref: the last group that it could have joined, and 1 */
     uint32_t from;    /* the group whose reads are looked at */
-    uint32_t reader;  /* the group that reads, or NO_GROUP for the graph's caller */
+    uint32_t reader;  /* the group that reads */
     bool reads;       /* from `from` */
     uint32_t keeps;   /* rows in which all those reads stay */
 } merger;
 
-/* The group that has the nodes of gi now. */
-static uint32_t now(const fuser *u, uint32_t gi) {
+uint32_t pass_merged_into(const fuser *u, uint32_t gi) {
     while (u->into[gi] != NO_GROUP) gi = u->into[gi];
     return gi;
 }
@@ -131,7 +129,7 @@ rp_status pass_merge_loops(fuser *u) {
     RP_TRY(find_readers(&m));
     for (uint32_t a = n; a-- > 0;) {
         if (m.only[a] >= MANY) continue;
-        const uint32_t b = now(u, m.only[a]);
+        const uint32_t b = pass_merged_into(u, m.only[a]);
         if (b != a && merges(&m, a, b, &by)) RP_TRY(merge(u, a, b, by));
     }
     return RP_OK;

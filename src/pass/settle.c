@@ -259,8 +259,7 @@ static rp_status order_groups(fuser *u) {
     uint32_t n_refusals = 0;
     for (uint32_t i = 0; i < u->f->n_refusals; i++) {
         pass_refusal x = u->f->refusals[i];
-        while (u->into[x.group] != NO_GROUP) x.group = u->into[x.group];
-        x.group = where[x.group];
+        x.group = where[pass_merged_into(u, x.group)];
         if (u->f->group_of[x.node] != x.group) u->f->refusals[n_refusals++] = x;
     }
     u->f->n_refusals = n_refusals;
